@@ -1,0 +1,48 @@
+# The two commands: `make tune` and `make test`. Both set up all they need in .venv and in the
+# user's cache; nothing else of the machine is touched.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+
+.PHONY: help tune test test-fast lint typecheck format schema clean-venv
+help:
+	@echo "make tune       build the engine, tune it, write deploy/local-cpu/computility-run.yaml"
+	@echo "make test       the whole test suite, a short study on the real engine included"
+	@echo "make test-fast  what needs no engine, in under two minutes"
+	@echo "make lint       ruff, mypy, import-linter"
+
+.venv/.installed: pyproject.toml constraints.txt tuner/__init__.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "tuner needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.dev: .venv/.installed
+	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	@touch $@
+
+tune: .venv/.installed
+	$(BIN)/tuner run search_spaces/local_cpu.yaml
+
+test: lint test-fast test-engine
+
+test-fast: .venv/.dev
+	$(BIN)/pytest -m "not engine and not docker and not browser" -n auto
+
+test-engine: .venv/.dev
+	$(BIN)/pytest -m engine
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean-venv:
+	rm -rf .venv

@@ -1,0 +1,1 @@
+"""The build: a recipe becomes an engine, once for each digest."""

@@ -1,0 +1,1 @@
+"""The daemon: the queue, the recovery, the API and the page."""

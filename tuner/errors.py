@@ -1,0 +1,152 @@
+"""Every error that tuner raises on purpose.
+
+::
+
+    TunerError
+    ├── UserError                 the person at the keyboard can mend it; exit 2, one line
+    │   ├── SpaceError            a search space that cannot be accepted (file and line)
+    │   ├── RecipeError           a recipe that cannot be accepted (file and line)
+    │   ├── StudyConflict         the study's name is in use with another search space
+    │   ├── StudyNotFound         no such study or trial in this state folder
+    │   ├── StateUnusable         the state folder cannot be written, or another tuner holds it
+    │   ├── PortTaken             a port that was asked for is held by someone else
+    │   └── NoSpaceLeft           too little disk for what was asked
+    ├── BuildFailed               an engine that could not be built (step, log, last lines)
+    ├── LaunchFailed              an engine that did not come up (the verdict says why)
+    ├── ResidueFound              something of an earlier engine is still there
+    ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
+    └── NothingFeasible           the study ended and no trial passed its gates; exit 3
+
+A :class:`UserError` is printed as one line, without a traceback. Anything that is not a
+:class:`TunerError` is a defect of tuner and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = [
+    "BuildFailed",
+    "LaunchFailed",
+    "LedgerCorrupt",
+    "NoSpaceLeft",
+    "NothingFeasible",
+    "PortTaken",
+    "RecipeError",
+    "ResidueFound",
+    "SpaceError",
+    "StateUnusable",
+    "StudyConflict",
+    "StudyNotFound",
+    "TunerError",
+    "UserError",
+]
+
+
+class TunerError(Exception):
+    """The base of every error that tuner raises on purpose."""
+
+    exit_code = 1
+
+
+class UserError(TunerError):
+    """A mistake that the person at the keyboard can mend.
+
+    Args:
+        message: What is wrong, in one sentence.
+        file: The file at fault, where there is one.
+        line: The line in that file, counted from 1.
+        mend: What to do about it, in one sentence.
+    """
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        mend: str | None = None,
+    ) -> None:
+        self.message = message
+        self.file = file
+        self.line = line
+        self.mend = mend
+        super().__init__(self._line())
+
+    def _line(self) -> str:
+        where = ""
+        if self.file is not None:
+            where = f"{self.file}:{self.line}: " if self.line is not None else f"{self.file}: "
+        mend = f" — {self.mend}" if self.mend else ""
+        return f"{where}{self.message}{mend}"
+
+
+class SpaceError(UserError):
+    """Raised when a search space cannot be accepted."""
+
+
+class RecipeError(UserError):
+    """Raised when an engine recipe cannot be accepted."""
+
+
+class StudyConflict(UserError):
+    """Raised when a study's name is in use with another search space."""
+
+
+class StudyNotFound(UserError):
+    """Raised when a study or a trial is not in this state folder."""
+
+
+class StateUnusable(UserError):
+    """Raised when the state folder cannot be written or another tuner holds it."""
+
+
+class PortTaken(UserError):
+    """Raised when a port that was asked for is held by someone else."""
+
+
+class NoSpaceLeft(UserError):
+    """Raised when a disk is too full for what was asked."""
+
+
+class BuildFailed(TunerError):
+    """Raised when an engine could not be built.
+
+    Args:
+        step: The step that failed, by name.
+        log: Where the whole build log lies.
+        tail: Its last lines.
+        mend: What to do about it, in one sentence.
+    """
+
+    exit_code = 2
+
+    def __init__(self, step: str, *, log: Path, tail: str, mend: str | None = None) -> None:
+        self.step = step
+        self.log = log
+        self.tail = tail
+        self.mend = mend
+        hint = f"\n{mend}" if mend else ""
+        super().__init__(
+            f"the engine could not be built: step {step!r} failed\n{tail}\nwhole log: {log}{hint}"
+        )
+
+
+class LaunchFailed(TunerError):
+    """Raised when an engine did not come up; the verdict says why."""
+
+
+class ResidueFound(TunerError):
+    """Raised when something of an earlier engine is still there."""
+
+
+class LedgerCorrupt(TunerError):
+    """Raised when the ledger was read and is not what tuner wrote."""
+
+
+class NothingFeasible(TunerError):
+    """Raised when a study ended and no trial passed its gates."""
+
+    exit_code = 3

@@ -1,0 +1,1 @@
+"""The export: a winner becomes files that people deploy."""

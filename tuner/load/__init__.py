@@ -1,0 +1,1 @@
+"""The load: workloads, the streaming client, and one record a request."""

@@ -1,0 +1,1 @@
+"""The memory: what a deployment needs, before it is started."""

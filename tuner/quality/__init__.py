@@ -1,0 +1,1 @@
+"""The quality: whether an engine still gives the right kind of answers."""

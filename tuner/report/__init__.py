@@ -1,0 +1,1 @@
+"""The report: a study becomes a document that people read."""

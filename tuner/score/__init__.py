@@ -1,0 +1,1 @@
+"""The score: records become metrics, gates and the official score. Pure functions."""

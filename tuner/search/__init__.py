@@ -1,0 +1,1 @@
+"""The search: which point is tried next, and when to stop."""

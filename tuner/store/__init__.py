@@ -1,0 +1,1 @@
+"""The store: the ledger, the artifacts and the fingerprints."""

@@ -1,0 +1,1 @@
+"""The telemetry: what the host and its devices do while a trial runs."""
