@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def _listening() -> set[int]:
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a listening port, an open file or shared memory."""
-    before = (_children(), _listening(), len(os.listdir("/proc/self/fd")), shm.snapshot())
+    before = (_children(), _listening(), len(list(Path("/proc/self/fd").iterdir())), shm.snapshot())
     yield
     children = _children() - before[0]
     assert not children, f"processes left behind: {children}"

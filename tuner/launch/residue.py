@@ -23,7 +23,7 @@ def find_members(identity: Identity, *, guardian: int | None = None) -> tuple[Me
     Args:
         identity: The engine as it was recorded.
         guardian: Pid of the process that adopts the engine's orphans (a subreaper), when the
-            caller is it; its adopted children with a weak sign belong to the engine.
+            caller is it; of its adopted children those in the session or group belong to the engine.
     """
     if not identity.this_boot:
         return ()
@@ -72,7 +72,7 @@ def _belongs(stat: ProcessStat, signs: list[str], guardian: int | None) -> bool:
     if "cwd" in signs and {"executable", "no terminal"} <= set(signs):
         return True
     adopted = guardian is not None and stat.ppid == guardian
-    return adopted and bool({"session", "group", "cwd"} & set(signs))
+    return adopted and bool({"session", "group"} & set(signs))
 
 
 def _with_descendants(found: dict[int, Member], stats: list[ProcessStat]) -> list[Member]:

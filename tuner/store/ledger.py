@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
@@ -90,7 +90,8 @@ class Ledger:
                 schema.prepare(db)
         except sqlite3.Error as error:
             raise LedgerCorrupt(
-                f"{self.path} cannot be read as a ledger: {error}. It was left as it is: move the file away to begin anew",
+                f"{self.path} cannot be read as a ledger: {error}. "
+                "It was left as it is: move the file away to begin anew",
             ) from error
         return db
 
@@ -110,7 +111,7 @@ class Ledger:
             self._lock.release()
             self._lock = None
 
-    def __enter__(self) -> Ledger:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -257,7 +258,7 @@ class Ledger:
         db.execute(
             f"UPDATE trials SET {names} WHERE study=? AND number=?",
             (*values, trial.study, trial.number),
-        )  # noqa: S608 - the names were checked against a fixed set
+        )
 
     @staticmethod
     def _append(
