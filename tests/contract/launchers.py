@@ -35,4 +35,4 @@ def wait(
 ) -> Waited:
     """Wait for the fake to be ready, with a patience fit for tests."""
     limits = Patience(quiet=quiet, silent=silent, total=20.0)
-    return await_ready(launch, model="llm", patience=lambda: limits, cancelled=cancelled)  # type: ignore[arg-type]
+    return await_ready(launch, model="llm", patience=lambda: limits, cancelled=cancelled)

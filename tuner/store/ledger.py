@@ -256,7 +256,7 @@ class Ledger:
         values = [_dump(v) if name in _JSON and v is not None else v for name, v in columns.items()]
         names = ", ".join(f"{name}=?" for name in columns)
         db.execute(
-            f"UPDATE trials SET {names} WHERE study=? AND number=?",
+            f"UPDATE trials SET {names} WHERE study=? AND number=?",  # noqa: S608 - names come from a fixed set
             (*values, trial.study, trial.number),
         )
 
