@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ def engine_seconds(steps: Sequence[Transition]) -> float:
     Differences are taken on the boot's own clock; a gap across a reboot counts for nothing.
     """
     total = 0.0
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in itertools.pairwise(steps):
         if is_running(before.stage) and before.boot == after.boot:
             total += max(0.0, after.clock - before.clock)
     return total
@@ -72,6 +73,6 @@ def stage_seconds(steps: Sequence[Transition]) -> dict[Stage, float]:
     mine = [s for s in steps if s.attempt == attempt]
     return {
         after.stage: max(0.0, after.clock - before.clock)
-        for before, after in zip(mine, mine[1:], strict=False)
+        for before, after in itertools.pairwise(mine)
         if before.boot == after.boot
     }
