@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,8 @@ class LedgerMachine(RuleBasedStateMachine):
         super().__init__()
         self.model: dict[int, list[Stage]] = {}
 
-    @initialize(folder=st.uuids())
-    def begin(self, folder: object) -> None:
-        import tempfile
-
+    @initialize()
+    def begin(self) -> None:
         self.temp = tempfile.TemporaryDirectory()
         self.ledger = Ledger(Path(self.temp.name), write=True)
         self.study = new_study(self.ledger)
