@@ -23,7 +23,7 @@ from tuner.trial.loads import Loads
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import read_back
-from tuner.verdict import Asked, Judgement, TrialStage, Verdict
+from tuner.verdict import Judgement, TrialStage
 
 MAX_ATTEMPTS = 3
 
@@ -132,24 +132,21 @@ class TrialRunner:
 
     def _await(self, live: _Live) -> None:
         study = self._study
-        pulse = Pulse(study.voice, live.trial.number)
+        pulse = Pulse(study.voice, live.trial.number, study.space.engine.deadlines)
         waited = await_ready(
             live.launch,
             model=live.trial.deployment["served_name"],
-            patience=lambda: self._patience(pulse),
+            patience=pulse.patience,
             on_lines=pulse.lines,
             cancelled=study.cancelled,
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, self._patience(pulse))
+            live.ending = Ending.of_wait(waited, pulse.patience())
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
         live.trial = self._advance(live.trial, Stage.READY, _wait_json(waited))
-
-    def _patience(self, pulse: Pulse) -> Patience:
-        return pulse.patience(self._study.space.engine.start)
 
     def _compare(self, live: _Live) -> None:
         found = read_back(live.launch, Deployment.from_json(live.trial.deployment))
@@ -196,7 +193,7 @@ class TrialRunner:
         starting = live.ending.stage is TrialStage.STARTING
         proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
-        judgement = judge_ending(live.ending, live.launch, Deployment.from_json(live.trial.deployment))
+        judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
@@ -235,12 +232,9 @@ def judgement_json(judgement: Judgement) -> dict[str, Any]:
         "teaches": judgement.teaches,
         "retry": str(judgement.retry),
         "violation": judgement.violation,
-        "failed": judgement.verdict not in {Verdict.HEALTHY, Verdict.STOPPED_CLEANLY},
+        "failed": judgement.failed,
     }
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:
     return {"seconds": round(waited.seconds, 3)}
-
-
-__all__ = ["Asked", "TrialRunner", "judgement_json"]
