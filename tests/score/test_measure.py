@@ -144,7 +144,7 @@ def test_success_without_counts_is_flagged(make_record: Make) -> None:
 def test_answer_of_one_token_has_no_decode_rate(make_record: Make) -> None:
     found = measure([make_record(output=1)])
     assert (found.tpot_s, found.request_decode_tps, found.itl_s) == (None, None, None)
-    assert "more than one output token" in found.unmeasured["request_decode_tps"]
+    assert "two tokens or more" in found.unmeasured["request_decode_tps"]
     assert found.request_output_tps is not None
 
 

@@ -54,7 +54,7 @@ def test_csv_of_the_platform(run: str, count: int, p10: float) -> None:
     assert found.request_output_tps.p10 == pytest.approx(p10, abs=6e-6)
     assert "no answer said how many tokens were cached" in found.unmeasured["cache_hit_rate"]
     assert "no wall time was given" in found.unmeasured["output_tps"]
-    assert found.unmeasured["ttft_s"] == "no success has a time of the first token"
+    assert found.unmeasured["ttft_s"] == "no success says when its first token came"
     assert not found.faults
     if run == "694":
         assert (found.attempted, found.error_classes["not_started"]) == (683, 198)

@@ -190,14 +190,14 @@ def _latencies(table: Columns, ok: Mask, since: Since) -> dict[str, Distribution
     }
 
 
-_NEEDS = {
-    "ttft_s": "time of the first token",
-    "itl_s": "chunk times",
-    "tpot_s": "time of the first token with more than one output token",
-    "e2e_s": "time of the send and of the end",
-    "request_output_tps": "output tokens with a whole time",
-    "request_decode_tps": "times of the first token and the end with more than one output token",
-    "send_lag_s": "time when it was due and was sent",
+_LACKING = {
+    "ttft_s": "no success says when its first token came",
+    "itl_s": "no success has times of its chunks",
+    "tpot_s": "no success of two tokens or more says when its first token came",
+    "e2e_s": "no success says how long it took",
+    "request_output_tps": "no success says its output tokens and how long it took",
+    "request_decode_tps": "no success of two tokens or more says when its first token came",
+    "send_lag_s": "no request says when it was due and when it was sent",
 }
 
 
@@ -209,13 +209,13 @@ def _explain_latencies(
         if found is not None:
             continue
         if name == "send_lag_s":
-            unmeasured[name] = f"no request has a {_NEEDS[name]}"
+            unmeasured[name] = _LACKING[name]
         elif not ok.any():
             unmeasured[name] = _NO_SUCCESS
         elif bool(table.clock_faults[ok].all()):
             unmeasured[name] = "the clock of every success ran backwards"
         else:
-            unmeasured[name] = f"no success has a {_NEEDS[name]}"
+            unmeasured[name] = _LACKING[name]
 
 
 def _repeated(table: Columns, ok: Mask, unmeasured: dict[str, str]) -> float | None:
