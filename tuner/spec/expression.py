@@ -21,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from tuner.spec.syntax import (
@@ -80,6 +81,7 @@ class Expression:
         return unparse(self.tree)
 
 
+@lru_cache(maxsize=4096)
 def parse(text: str) -> Expression:
     """Read an expression.
 
