@@ -5,6 +5,7 @@ from __future__ import annotations
 from tuner.spec.axes import Assignment, Axis, axes
 from tuner.spec.context import Context, Hardware
 from tuner.spec.deployment import Deployment
+from tuner.spec.describe import describe
 from tuner.spec.load import load_space, parse_space
 from tuner.spec.parameter import Rule
 from tuner.spec.points import (
@@ -35,6 +36,7 @@ __all__ = [
     "axes",
     "baseline",
     "check",
+    "describe",
     "difference",
     "enumerate_points",
     "first_points",
