@@ -107,6 +107,11 @@ class Scanner:
         self._storm = 0
         self._read_to = 0
 
+    @property
+    def stage(self) -> Stage:
+        """The furthest stage that the start in hand has reached by what was fed so far."""
+        return self._boots[-1].stage
+
     # ---------------------------------------------------------------- bytes to lines
 
     def feed(self, chunk: bytes) -> None:

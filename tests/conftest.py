@@ -1,0 +1,49 @@
+"""What every test gets: a clean environment, and a check that it leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tuner.launch import shm
+
+FAKE = Path(__file__).parent / "fakes" / "fake_vllm.py"
+
+
+def _children() -> set[tuple[int, float]]:
+    found = set()
+    for child in psutil.Process().children(recursive=True):
+        try:
+            found.add((child.pid, child.create_time()))
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+def _listening() -> set[int]:
+    return {
+        c.laddr.port
+        for c in psutil.Process().net_connections("inet")
+        if c.status == psutil.CONN_LISTEN
+    }
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a process, a listening port, an open file or shared memory."""
+    before = (_children(), _listening(), len(list(Path("/proc/self/fd").iterdir())), shm.snapshot())
+    yield
+    children = _children() - before[0]
+    assert not children, f"processes left behind: {children}"
+    assert not _listening() - before[1], "a port still listens"
+    assert not shm.leftovers(before[3]), "shared memory left behind"
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep tests out of the user's state and cache, whatever the environment says."""
+    monkeypatch.setenv("TUNER_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))

@@ -1,0 +1,331 @@
+"""A small server that looks like vLLM from outside, with a switch for every misbehaviour.
+
+It takes vLLM's flags, prints vLLM's lines, starts an engine core and a worker as vLLM does, and
+answers ``/health``, ``/v1/completions`` and ``/v1/chat/completions`` (streamed, with usage). The
+environment variable ``FAKE`` holds the misbehaviours, separated by commas. Speeds follow a model
+of their own: what matters is that flags change them and that memory runs out where it must.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import resource_tracker, shared_memory
+from typing import Any
+
+import setproctitle
+
+SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
+MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
+SPEED = float(os.environ.get("FAKE_SPEED", "1"))
+
+
+def say(
+    text: str, *, who: str = "APIServer", level: str = "INFO", source: str = "fake.py:1"
+) -> None:
+    stamp = time.strftime("%m-%d %H:%M:%S")
+    print(f"({who} pid={os.getpid()}) {level} {stamp} [{source}] {text}", flush=True)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="api_server.py")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--model", default="/model")
+    parser.add_argument("--served-model-name", default="llm")
+    parser.add_argument("--max-model-len", type=int, default=4096)
+    parser.add_argument("--max-num-seqs", type=int, default=4)
+    parser.add_argument("--max-num-batched-tokens", type=int, default=2048)
+    for switch in ("enable-prefix-caching", "enable-chunked-prefill", "enforce-eager"):
+        parser.add_argument(f"--{switch}", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--enable-prompt-tokens-details", action="store_true")
+    return parser.parse_args()
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def child(role: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
+
+
+def be_child(role: str) -> None:
+    """Live as an engine core or a worker until the end, holding what the switches say."""
+    if "setsid" in SWITCHES and role == "Worker":
+        os.setsid()
+    if "retitle" in SWITCHES:
+        if "wipe" in SWITCHES:
+            os.environ.pop("SPT_NOENV", None)
+        setproctitle.setproctitle(f"VLLM::{role}")
+    if "ignore-term" in SWITCHES:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if role == "EngineCore":
+        be_core()
+    else:
+        be_worker()
+
+
+def be_core() -> None:
+    worker = child("Worker")
+    say("core up", who="EngineCore")
+    stop = threading.Event()
+    if "ignore-term" not in SWITCHES:
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop.wait()
+    worker.terminate()
+    worker.wait(5)
+
+
+def be_worker() -> None:
+    if "leak-shm" in SWITCHES:
+        block = shared_memory.SharedMemory(create=True, size=4096)
+        resource_tracker.unregister(block._name, "shared_memory")  # type: ignore[attr-defined]
+    ballast = bytearray(int(float(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20))
+    for place in range(0, len(ballast), 4096):
+        ballast[place] = 1
+    if "stopped-worker" in SWITCHES:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    while True:
+        time.sleep(3600)
+
+
+# --- what goes wrong at the start ----------------------------------------------------------------
+
+
+def refuse(args: argparse.Namespace) -> None:
+    if not args.enable_chunked_prefill and args.max_num_batched_tokens < args.max_model_len:
+        fail_config(
+            f"max_num_batched_tokens ({args.max_num_batched_tokens}) is smaller than max_model_len "
+            f"({args.max_model_len}). This effectively limits the maximum sequence length to "
+            "max_num_batched_tokens and makes vLLM reject longer sequences. Please increase "
+            "max_num_batched_tokens or decrease max_model_len."
+        )
+    if args.max_num_batched_tokens < args.max_num_seqs:
+        fail_config(
+            f"max_num_batched_tokens ({args.max_num_batched_tokens}) must be greater than or equal "
+            f"to max_num_seqs ({args.max_num_seqs})."
+        )
+    asked = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")) + 0.1 * args.max_num_seqs / 4
+    if asked > MEMORY_GIB:
+        time.sleep(0.2 / SPEED)
+        for line in (
+            "WorkerProc hit an exception.",
+            "Traceback (most recent call last):",
+            (
+                f"ValueError: Available memory on node 0 ({MEMORY_GIB:.2f}/{MEMORY_GIB:.2f} GiB) on kv cache "
+                f"allocation is less than requested memory for kv ({asked:.1f} GiB). Decrease "
+                "--kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes."
+            ),
+        ):
+            say(line, who="Worker", level="ERROR", source="multiproc_executor.py:890")
+        print(
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
+        )
+        sys.exit(1)
+
+
+def fail_config(text: str) -> None:
+    print("Traceback (most recent call last):")
+    print('  File "/x/vllm/engine/arg_utils.py", line 1, in create_engine_config')
+    print("pydantic_core._pydantic_core.ValidationError: 1 validation error for SchedulerConfig")
+    print(
+        f"  Value error, {text} [type=value_error, input_value=ArgsKwargs((), {{}}), input_type=ArgsKwargs]"
+    )
+    sys.exit(1)
+
+
+def misbehave_at_start() -> None:
+    if "oom" in SWITCHES:
+        say(
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "
+            "of 31.72 GiB of which 1.20 GiB is free.",
+            who="Worker",
+            level="ERROR",
+        )
+        sys.exit(1)
+    if "segfault" in SWITCHES:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if "exit0" in SWITCHES:
+        sys.exit(0)
+    if "spin-start" in SWITCHES:
+        while True:
+            pass
+    if "hang-start" in SWITCHES:
+        while True:
+            time.sleep(3600)
+
+
+# --- serving -------------------------------------------------------------------------------------
+
+
+class Engine:
+    """Tokens are bytes; a request waits for a seat, then for its prompt, then for each token."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.seats = threading.Semaphore(args.max_num_seqs)
+        self.seen: set[bytes] = set()
+        self.lock = threading.Lock()
+        self.served = 0
+        impl = os.environ.get("ENGINEX_MOE_TINY_IMPL", "native")
+        slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8}.get(impl, 1.0)
+        self.token_s = 0.004 * slow / SPEED
+        self.prefill_s = (2e-5 + 2e-6 * 2048 / args.max_num_batched_tokens) / SPEED
+
+    def cached(self, prompt: bytes) -> int:
+        """Cached prompt tokens, in blocks of 64, and remembers this prompt's blocks."""
+        if not self.args.enable_prefix_caching:
+            return 0
+        hits = 0
+        with self.lock:
+            for end in range(64, len(prompt), 64):
+                key = hashlib.blake2b(prompt[:end], digest_size=8).digest()
+                hits = end if key in self.seen else hits
+                self.seen.add(key)
+        return hits
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    engine: Engine
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def answer(self, status: int, body: dict[str, Any] | str) -> None:
+        raw = (body if isinstance(body, str) else json.dumps(body)).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def do_GET(self) -> None:
+        if self.path == "/metrics":
+            on = self.engine.args.enable_prefix_caching and "no-cache" not in SWITCHES
+            self.answer(
+                200,
+                f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n',
+            )
+        else:
+            self.answer(200, {})
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/tokenize":
+            self.answer(200, {"count": len(str(body.get("prompt", "")).encode())})
+            return
+        if "dead-healthy" in SWITCHES:
+            self.answer(500, {"error": {"message": "EngineCore encountered an issue."}})
+            return
+        if "never-answer" in SWITCHES:
+            time.sleep(3600)
+        self.generate(body)
+
+    def generate(self, body: dict[str, Any]) -> None:
+        engine = self.engine
+        chat = "messages" in body
+        prompt = (
+            "".join(f"<{m['role']}>{m['content']}" for m in body["messages"])
+            if chat
+            else body["prompt"]
+        ).encode()
+        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
+        with engine.seats:
+            engine.served += 1
+            if "die-in-load" in SWITCHES and engine.served > 6:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if "hang-in-load" in SWITCHES and engine.served > 6:
+                time.sleep(3600)
+            cached = engine.cached(prompt)
+            time.sleep((len(prompt) - cached) * engine.prefill_s)
+            usage = {
+                "prompt_tokens": len(prompt),
+                "completion_tokens": count,
+                "total_tokens": len(prompt) + count,
+                "prompt_tokens_details": {"cached_tokens": cached},
+            }
+            if not body.get("stream"):
+                time.sleep(count * engine.token_s)
+                text = (
+                    {"message": {"role": "assistant", "content": "x" * count}}
+                    if chat
+                    else {"text": "x" * count}
+                )
+                self.answer(
+                    200,
+                    {"choices": [{"index": 0, "finish_reason": "length", **text}], "usage": usage},
+                )
+                return
+            self.stream(count, usage, chat=chat)
+
+    def stream(self, count: int, usage: dict[str, Any], *, chat: bool) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number in range(count):
+            time.sleep(self.engine.token_s)
+            text = {"delta": {"content": "x"}} if chat else {"text": "x"}
+            finish = "length" if number == count - 1 else None
+            self.event({"choices": [{"index": 0, "finish_reason": finish, **text}]})
+        self.event({"choices": [], "usage": usage})
+        self.chunk(b"data: [DONE]\n\n")
+        self.chunk(b"")
+
+    def event(self, data: dict[str, Any]) -> None:
+        self.chunk(b"data: " + json.dumps(data).encode() + b"\n\n")
+
+    def chunk(self, raw: bytes) -> None:
+        self.wfile.write(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
+        self.wfile.flush()
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--role"]:
+        be_child(sys.argv[2])
+        return
+    args = parse()
+    say(f"non-default args: {vars(args)}", source="api_utils.py:286")
+    misbehave_at_start()
+    refuse(args)
+    core = child("EngineCore")
+    stop = threading.Event()
+    if "ignore-term" in SWITCHES:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    time.sleep(0.1 / SPEED)
+    impl = os.environ.get("ENGINEX_MOE_TINY_IMPL")
+    if impl:
+        say(
+            f"[enginex] moe variant={impl} max_tokens=4 effective={impl} layers=1 dtype=bf16 pid=1",
+            who="Worker",
+        )
+    Handler.engine = Engine(args)
+    server = Server((args.host, args.port), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    say("Application startup complete.")
+    if "leader-dies" in SWITCHES:
+        time.sleep(float(os.environ.get("FAKE_DELAY", "0.5")))
+        os.kill(os.getpid(), signal.SIGKILL)
+    stop.wait()
+    say("[shutdown] API server: shutdown triggered", source="launcher.py:254")
+    core.terminate()
+    core.wait(10)
+
+
+if __name__ == "__main__":
+    main()

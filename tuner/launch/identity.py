@@ -1,0 +1,173 @@
+"""Who a process is: enough, written down at its birth, to know it again for certain.
+
+A pid alone says nothing: it is reused. A process is known by the boot it lives in, its pid and the
+tick at which it started. That triple is checked again at the moment of every signal, and the
+signal goes through a pidfd, so that it cannot hit a successor.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+_STAT_STATE, _STAT_PPID, _STAT_PGRP, _STAT_SESSION, _STAT_TTY = 0, 1, 2, 3, 4
+_STAT_UTIME, _STAT_STIME, _STAT_START = 11, 12, 19
+
+
+def boot_id() -> str:
+    """The kernel's name for this boot; process ids mean nothing across boots."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessStat:
+    """What ``/proc/PID/stat`` says of one process.
+
+    Attributes:
+        state: The kernel's one letter; ``Z`` and ``X`` are dead.
+        cpu_ticks: User and system time together, in clock ticks.
+        start_ticks: When it started, in clock ticks since boot.
+        tty: Device number of the controlling terminal, 0 for none.
+    """
+
+    pid: int
+    state: str
+    ppid: int
+    pgid: int
+    sid: int
+    tty: int
+    cpu_ticks: int
+    start_ticks: int
+
+    @property
+    def dead(self) -> bool:
+        """Whether nothing of it runs or holds memory any more: a zombie only waits to be reaped."""
+        return self.state in "ZX"
+
+
+def read_stat(pid: int) -> ProcessStat | None:
+    """The process's own line in ``/proc``, or None when there is no such process."""
+    try:
+        raw = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = raw[raw.rindex(")") + 2 :].split()
+    return ProcessStat(
+        pid=pid,
+        state=fields[_STAT_STATE],
+        ppid=int(fields[_STAT_PPID]),
+        pgid=int(fields[_STAT_PGRP]),
+        sid=int(fields[_STAT_SESSION]),
+        tty=int(fields[_STAT_TTY]),
+        cpu_ticks=int(fields[_STAT_UTIME]) + int(fields[_STAT_STIME]),
+        start_ticks=int(fields[_STAT_START]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One process of an engine, by pid and start tick, and the evidence that it is one."""
+
+    pid: int
+    start_ticks: int
+    evidence: tuple[str, ...] = ()
+
+    def stat(self) -> ProcessStat | None:
+        """Its state now; None when it is gone, also when another process has its pid."""
+        found = read_stat(self.pid)
+        return found if found is not None and found.start_ticks == self.start_ticks else None
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        found = self.stat()
+        return found is not None and not found.dead
+
+    def send(self, number: signal.Signals) -> bool:
+        """Signal exactly this process, or nobody.
+
+        The pidfd pins whatever process has the pid; only then is the start tick compared, so a
+        process that took the pid over in between is seen and left alone.
+
+        Returns:
+            Whether the signal was delivered.
+        """
+        try:
+            handle = os.pidfd_open(self.pid)
+        except ProcessLookupError:
+            return False
+        try:
+            if self.stat() is None:
+                return False
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return False
+        finally:
+            os.close(handle)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What is recorded of an engine at its birth, before anything else can go wrong.
+
+    Attributes:
+        boot: Boot in which it was started.
+        pid: The leader's pid; it leads its own session and group, so it is their number too.
+        start_ticks: The leader's start tick. 0 while only the intent to start is recorded.
+        born_after: A tick before the start; no member of the engine is older.
+        folder: The trial's folder: working directory of the engine.
+        log: The log file that is the engine's stdout and stderr.
+        log_inode: Its inode number.
+        marker: A random word in the engine's environment.
+        executable: The interpreter's real path.
+        port: TCP port on 127.0.0.1 that it was given, or None.
+        scratch: Its private temporary folder.
+        shm_before: Names in /dev/shm before the start.
+        members: Processes of the engine that were seen alive and recorded later.
+    """
+
+    boot: str
+    pid: int
+    start_ticks: int
+    born_after: int
+    folder: str
+    log: str
+    log_inode: int
+    marker: str
+    executable: str
+    port: int | None
+    scratch: str
+    shm_before: tuple[str, ...] = ()
+    members: tuple[Member, ...] = field(default_factory=tuple)
+
+    @property
+    def leader(self) -> Member:
+        """The process that was started."""
+        return Member(self.pid, self.start_ticks, ("leader",))
+
+    @property
+    def this_boot(self) -> bool:
+        """Whether the engine could still be running: nothing survives a reboot."""
+        return self.boot == boot_id()
+
+    def as_json(self) -> dict[str, Any]:
+        """The identity as JSON-ready data; :meth:`from_json` reads it back."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Identity:
+        """The identity that :meth:`as_json` wrote."""
+        members = tuple(
+            Member(m["pid"], m["start_ticks"], tuple(m["evidence"])) for m in data["members"]
+        )
+        return cls(**{**data, "shm_before": tuple(data["shm_before"]), "members": members})
+
+
+def now_ticks() -> int:
+    """The current moment on the clock of process start ticks."""
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return int(uptime * os.sysconf("SC_CLK_TCK"))

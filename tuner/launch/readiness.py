@@ -1,0 +1,213 @@
+"""Waiting for an engine: until it answers, dies, falls silent, or is no longer wanted.
+
+Ready means that a completion came back. ``/health`` is no proof: an engine whose core is dead can
+answer it for hours.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+
+from tuner.launch.base import Exit, Launch
+
+_POLL = 0.25
+_CPU_LOOK = 2.0
+_BROKEN_ANSWERS = 3
+
+
+class Ended(enum.StrEnum):
+    """Why the wait ended."""
+
+    READY = "ready"
+    EXITED = "exited"
+    HUNG = "hung"
+    BROKEN = "broken"  # healthy, but every completion fails
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long an engine may make no visible progress, in seconds.
+
+    Attributes:
+        quiet: Neither log nor processor time moves.
+        silent: The log does not move, though the processor does: a spinning hang.
+        total: The whole start, whatever moves.
+    """
+
+    quiet: float = 60.0
+    silent: float = 300.0
+    total: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What came of the wait.
+
+    Attributes:
+        ended: Why it ended.
+        seconds: How long it lasted.
+        exit: How the engine ended, when it did.
+        silence: Seconds since its log last moved.
+        detail: What was seen, in a sentence.
+        status: HTTP status of the last completion that failed.
+    """
+
+    ended: Ended
+    seconds: float
+    exit: Exit | None = None
+    silence: float = 0.0
+    detail: str = ""
+    status: int | None = None
+
+
+@dataclass(slots=True)
+class LogTail:
+    """Reads what a log has gained since the last look, in whole lines."""
+
+    path: Path
+    _offset: int = 0
+    _rest: bytes = field(default=b"", repr=False)
+
+    def read(self) -> list[str]:
+        """The new lines, decoded leniently, without their ends."""
+        with self.path.open("rb") as log:
+            log.seek(self._offset)
+            raw = log.read(1 << 20)
+        self._offset += len(raw)
+        *lines, self._rest = (self._rest + raw).split(b"\n")
+        return [line.decode(errors="replace") for line in lines]
+
+    @property
+    def offset(self) -> int:
+        """Bytes read so far."""
+        return self._offset
+
+
+def await_ready(
+    launch: Launch,
+    *,
+    model: str,
+    patience: Callable[[], Patience],
+    on_lines: Callable[[list[str]], None] = lambda _: None,
+    cancelled: threading.Event | None = None,
+) -> Waited:
+    """Wait until the engine gives a completion, or until it is clear that it will not.
+
+    Args:
+        launch: The engine that was started.
+        model: Name of the served model.
+        patience: Asked at every look, so that it can depend on the stage the log shows.
+        on_lines: Gets the log's new lines as they come.
+        cancelled: Set from outside to end the wait.
+    """
+    return _Wait(launch, model, patience, on_lines, cancelled or threading.Event()).run()
+
+
+class _Wait:
+    def __init__(
+        self,
+        launch: Launch,
+        model: str,
+        patience: Callable[[], Patience],
+        on_lines: Callable[[list[str]], None],
+        cancelled: threading.Event,
+    ) -> None:
+        self._launch = launch
+        self._model = model
+        self._patience = patience
+        self._on_lines = on_lines
+        self._cancelled = cancelled
+        self._tail = LogTail(launch.log)
+        self._began = self._log_moved = self._life = self._cpu_looked = time.monotonic()
+        self._cpu = 0.0
+        self._broken = 0
+        self._status: int | None = None
+
+    def run(self) -> Waited:
+        with httpx.Client(base_url=self._launch.base_url, timeout=5.0, trust_env=False) as client:
+            while True:
+                if found := self._look(client):
+                    self._read_log()
+                    return found
+                self._cancelled.wait(_POLL)
+
+    def _look(self, client: httpx.Client) -> Waited | None:
+        if self._cancelled.is_set():
+            return self._waited(Ended.CANCELLED, "the trial was cancelled")
+        if (gone := self._launch.exit()) is not None:
+            return self._waited(Ended.EXITED, "the engine ended before it was ready", gone)
+        self._read_log()
+        self._feel_pulse()
+        if (hang := self._hang()) is not None:
+            return self._waited(Ended.HUNG, hang)
+        return self._ask(client)
+
+    def _read_log(self) -> None:
+        if lines := self._tail.read():
+            self._log_moved = self._life = time.monotonic()
+            self._on_lines(lines)
+
+    def _feel_pulse(self) -> None:
+        now = time.monotonic()
+        if now - self._cpu_looked < _CPU_LOOK:
+            return
+        used = self._launch.cpu_seconds()
+        # A tick or two is the housekeeping of idle threads, not work.
+        if used - self._cpu > 0.05 * (now - self._cpu_looked):
+            self._life = now
+        self._cpu, self._cpu_looked = used, now
+
+    def _hang(self) -> str | None:
+        now = time.monotonic()
+        limits = self._patience()
+        if now - self._life > limits.quiet:
+            return f"no log line and no processor time for {now - self._life:.0f} s"
+        if now - self._log_moved > limits.silent:
+            return f"no log line for {now - self._log_moved:.0f} s"
+        if now - self._began > limits.total:
+            return f"not ready after {now - self._began:.0f} s"
+        return None
+
+    def _ask(self, client: httpx.Client) -> Waited | None:
+        try:
+            if client.get("/health").status_code != httpx.codes.OK:
+                return None
+            timeout = max(30.0, self._patience().quiet)
+            answer = client.post(
+                "/v1/completions",
+                json={"model": self._model, "prompt": "Hi", "max_tokens": 1},
+                timeout=timeout,
+            )
+        except httpx.TimeoutException:
+            return self._waited(Ended.HUNG, "healthy, but a completion of one token never came")
+        except httpx.TransportError:
+            return None  # not listening yet, or just gone: the next look tells
+        if answer.status_code == httpx.codes.OK:
+            return self._waited(Ended.READY, "a completion came back")
+        self._broken += 1
+        self._status = answer.status_code
+        if self._broken < _BROKEN_ANSWERS:
+            return None
+        said = " ".join(answer.text.split())[:200]
+        return self._waited(
+            Ended.BROKEN, f"healthy, but a completion gives {answer.status_code}: {said}"
+        )
+
+    def _waited(self, ended: Ended, detail: str, gone: Exit | None = None) -> Waited:
+        now = time.monotonic()
+        return Waited(
+            ended=ended,
+            seconds=now - self._began,
+            exit=gone,
+            silence=now - self._log_moved,
+            detail=detail,
+            status=self._status,
+        )

@@ -1,0 +1,181 @@
+"""Which point is tried next: Optuna, asked and told.
+
+Optuna's study lives in memory only. It is rebuilt from the ledger's told trials whenever a tuner
+starts, so there is no second truth that could disagree. Each ask gets a sampler of its own, seeded
+by the study's seed and the trial's number: what is suggested depends on what was told before and
+on nothing else, so a study that was killed and resumed goes on as if it never had been.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+)
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.trial import Trial, TrialState, create_trial
+
+from tuner.spec.axes import Assignment, Axis
+
+_TRIES = 30
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A trial that is over, as the sampler learns it.
+
+    Attributes:
+        assignment: The point that ran, on the sampler's axes.
+        value: The objective, higher is better; finite, also for a trial that failed.
+        constraints: Violations by name, always the same names; at most 0 is feasible.
+    """
+
+    assignment: Assignment
+    value: float
+    constraints: Mapping[str, float]
+
+
+class Sampler:
+    """Suggests points and learns from what became of them.
+
+    Args:
+        axes: What there is to choose, conditions before those that depend on them.
+        kind: ``tpe`` or ``random``.
+        seed: The study's seed.
+        startup: Trials before TPE trusts what it has learnt.
+    """
+
+    def __init__(self, axes: Sequence[Axis], *, kind: str, seed: int, startup: int) -> None:
+        self._axes = tuple(axes)
+        self._kind = kind
+        self._seed = seed
+        self._startup = startup
+        self._study = optuna.create_study(direction="maximize", sampler=RandomSampler(seed=seed))
+        self._asked: dict[str, Trial] = {}
+
+    def restore(self, history: Sequence[Told]) -> None:
+        """Learn all that an earlier tuner was told."""
+        for told in history:
+            self._study.add_trial(self._finished(told))
+
+    def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
+        """A point that was not tried yet, or None when none was found.
+
+        Args:
+            number: Number of the trial that it is for.
+            taken: Keys (:func:`key`) of the points that were tried.
+        """
+        for attempt in range(_TRIES):
+            # A sampler that has settled suggests the same point again; then chance decides.
+            kind = self._kind if attempt < _TRIES // 2 else "random"
+            self._study.sampler = self._sampler(kind, number, attempt)
+            trial = self._study.ask()
+            assignment = self._suggest(trial)
+            if key(assignment) not in taken:
+                self._asked[key(assignment)] = trial
+                return assignment
+            self._study.tell(trial, state=TrialState.FAIL)  # samplers do not see failed trials
+        return next((a for a in self._all_points() if key(a) not in taken), None)
+
+    def tell(self, told: Told) -> None:
+        """Learn one more trial. A point that was never asked for is added all the same."""
+        trial = self._asked.pop(key(told.assignment), None)
+        if trial is None:
+            self._study.add_trial(self._finished(told))
+            return
+        for name, violation in told.constraints.items():
+            trial.set_constraint(name, violation)
+        self._study.tell(trial, told.value)
+
+    def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
+        seed = _mix(self._seed, number, attempt)
+        if kind == "random":
+            return RandomSampler(seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            return TPESampler(
+                n_startup_trials=self._startup,
+                seed=seed,
+                multivariate=True,
+                group=True,
+                constant_liar=False,
+            )
+
+    def _suggest(self, trial: Trial) -> Assignment:
+        chosen: dict[str, int | float] = {}
+        for axis in self._axes:
+            if not axis.active(chosen):
+                continue
+            chosen[axis.name] = _suggest(trial, axis)
+        return chosen
+
+    def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
+        by_name = {axis.name: axis for axis in self._axes}
+        return create_trial(
+            value=told.value,
+            params=dict(told.assignment),
+            distributions={name: _distribution(by_name[name]) for name in told.assignment},
+            constraints=dict(told.constraints),
+        )
+
+    def _all_points(self) -> Iterator[Assignment]:
+        """Every point of a finite space, in order; nothing for one that has an endless axis."""
+        yield from _product(self._axes, {})
+
+
+def key(assignment: Assignment) -> str:
+    """A name for a point: the same for equal points, whatever the order of their axes."""
+    return repr(sorted(assignment.items()))
+
+
+def _product(axes: Sequence[Axis], chosen: dict[str, int | float]) -> Iterator[Assignment]:
+    if not axes:
+        yield dict(chosen)
+        return
+    axis, rest = axes[0], axes[1:]
+    if not axis.active(chosen):
+        yield from _product(rest, chosen)
+        return
+    for value in axis.values():
+        yield from _product(rest, {**chosen, axis.name: value})
+
+
+def _distribution(axis: Axis) -> BaseDistribution:
+    match axis.kind:
+        case "categorical":
+            return CategoricalDistribution(tuple(range(axis.size)))
+        case "ordinal":
+            return IntDistribution(0, axis.size - 1)
+        case "integer":
+            return IntDistribution(
+                int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1)
+            )
+        case _:
+            return FloatDistribution(axis.low, axis.high, log=axis.log, step=axis.step)
+
+
+def _suggest(trial: Trial, axis: Axis) -> int | float:
+    distribution = _distribution(axis)
+    if isinstance(distribution, CategoricalDistribution):
+        return int(trial.suggest_categorical(axis.name, distribution.choices))  # type: ignore[arg-type]
+    if isinstance(distribution, IntDistribution):
+        low, high, step = distribution.low, distribution.high, distribution.step
+        return trial.suggest_int(axis.name, low, high, step=step, log=distribution.log)
+    return trial.suggest_float(axis.name, axis.low, axis.high, step=axis.step, log=axis.log)
+
+
+def _mix(*parts: int) -> int:
+    """One seed from several numbers; neighbours give seeds that have nothing in common."""
+    raw = hashlib.sha256(",".join(map(str, parts)).encode()).digest()
+    return int.from_bytes(raw[:4], "big")
