@@ -239,7 +239,9 @@ def _one_of(words: tuple[str, ...]) -> re.Pattern[bytes]:
         raw = word.encode()
         groups.setdefault(raw[:1], []).append(re.escape(raw[1:]))
     return re.compile(
-        b"|".join(re.escape(head) + b"(?:" + b"|".join(rest) + b")" for head, rest in groups.items())
+        b"|".join(
+            re.escape(head) + b"(?:" + b"|".join(rest) + b")" for head, rest in groups.items()
+        )
     )
 
 
