@@ -9,6 +9,8 @@ from typing import Literal
 
 from tuner import paths
 from tuner.build.engine import Engine
+from tuner.build.existing import use_image, use_interpreter
+from tuner.build.image import build_image
 from tuner.build.load import Recipe, load_recipe, recipe_names
 from tuner.build.progress import Report, silent
 from tuner.build.venv import build_venv, venv_digest
@@ -22,10 +24,12 @@ def build_engine(
     *,
     cache: Path | None = None,
     progress: Report = silent,
-    launch: Launch = "process",
+    launch: Launch | str = "process",
     wheelhouse: Path | None = None,
 ) -> Engine:
     """The engine of a recipe: the one in the cache when it is there, or a new one.
+
+    A base image other than the recipe's may be named in ``$TUNER_BASE_IMAGE``.
 
     Args:
         recipe: The recipe, or its name.
@@ -37,6 +41,7 @@ def build_engine(
 
     Raises:
         RecipeError: When the recipe cannot be accepted, or has no base for this way to launch.
+        UserError: When something that it builds on is not to be had.
         NoSpaceLeft: When the disk is too full.
         BuildFailed: When a step or a check fails; nothing but the log is left.
     """
@@ -44,15 +49,30 @@ def build_engine(
     where = (cache or paths.cache_dir()).absolute()
     wheels = wheelhouse or _env_folder("TUNER_WHEELHOUSE")
     base = found.spec.base
+    if base.existing is not None:
+        take = use_image if launch == "docker" else use_interpreter
+        return take(found, base.existing, cache=where, report=progress)
     if launch == "process" and base.venv is not None:
         return build_venv(found, base.venv, cache=where, report=progress, wheelhouse=wheels)
+    if launch == "docker" and base.image is not None:
+        return build_image(
+            found,
+            base.image,
+            cache=where,
+            report=progress,
+            wheelhouse=wheels,
+            base_image=os.environ.get("TUNER_BASE_IMAGE") or None,
+        )
+    other = "docker" if launch == "process" else "process"
     raise RecipeError(
-        f"recipe {found.name} has no base for launch: {launch}", file=found.folder / "recipe.yaml"
+        f"recipe {found.name} cannot be launched as {launch}",
+        file=found.folder / "recipe.yaml",
+        mend=f"use launch: {other}, or add a base for it to a recipe of your own",
     )
 
 
 def current_digests() -> frozenset[str]:
-    """Digests of the engines that the recipes which come with tuner would build now, on this machine."""
+    """Digests of the environments that the recipes which come with tuner would build now, here."""
     found = set()
     for name in recipe_names():
         recipe = load_recipe(name)

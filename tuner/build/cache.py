@@ -89,12 +89,8 @@ def require_space(folder: Path, need: int) -> None:
         )
 
 
-def sweep(cache: Path, *, mine: Path) -> list[Path]:
+def sweep(cache: Path) -> list[Path]:
     """Remove what dead builds left: every unfinished folder whose lock nobody holds.
-
-    Args:
-        cache: The user's cache.
-        mine: The folder whose lock the caller holds; it is removed too if it is unfinished.
 
     Returns:
         The folders that were removed.
@@ -102,10 +98,6 @@ def sweep(cache: Path, *, mine: Path) -> list[Path]:
     removed = []
     for root in _roots(cache):
         if read_manifest(root) is not None:
-            continue
-        if root == mine:
-            remove(root)
-            removed.append(root)
             continue
         with try_lock(lock_path(root)) as handle:
             if handle is not None and read_manifest(root) is None:
@@ -168,12 +160,12 @@ def _describe(root: Path) -> CachedEngine:
         path=root,
         engine=engine,
         building=building,
-        size=_size(root),
+        size=engine.size if engine is not None else size_of(root),
         age_s=max(0.0, time.time() - touched),
     )
 
 
-def _size(root: Path) -> int:
+def size_of(root: Path) -> int:
     """Bytes on disk of a tree, hard links once."""
     seen: set[int] = set()
     total = 0
