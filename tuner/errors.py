@@ -10,10 +10,12 @@
     │   ├── StudyNotFound         no such study or trial in this state folder
     │   ├── StateUnusable         the state folder cannot be written, or another tuner holds it
     │   ├── PortTaken             a port that was asked for is held by someone else
+    │   ├── ModelUnreadable       a model folder whose config or weights cannot be understood
     │   └── NoSpaceLeft           too little disk for what was asked
     ├── BuildFailed               an engine that could not be built (step, log, last lines)
     ├── LaunchFailed              an engine that did not come up (the verdict says why)
     ├── ResidueFound              something of an earlier engine is still there
+    ├── TelemetryLost             a device's driver or its tool does not answer
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
 
@@ -29,6 +31,7 @@ __all__ = [
     "BuildFailed",
     "LaunchFailed",
     "LedgerCorrupt",
+    "ModelUnreadable",
     "NoSpaceLeft",
     "NothingFeasible",
     "PortTaken",
@@ -38,6 +41,7 @@ __all__ = [
     "StateUnusable",
     "StudyConflict",
     "StudyNotFound",
+    "TelemetryLost",
     "TunerError",
     "UserError",
 ]
@@ -107,6 +111,10 @@ class PortTaken(UserError):
     """Raised when a port that was asked for is held by someone else."""
 
 
+class ModelUnreadable(UserError):
+    """Raised when a model folder's config or weights cannot be understood."""
+
+
 class NoSpaceLeft(UserError):
     """Raised when a disk is too full for what was asked."""
 
@@ -140,6 +148,10 @@ class LaunchFailed(TunerError):
 
 class ResidueFound(TunerError):
     """Raised when something of an earlier engine is still there."""
+
+
+class TelemetryLost(TunerError):
+    """Raised when a device's driver or its tool does not answer."""
 
 
 class LedgerCorrupt(TunerError):

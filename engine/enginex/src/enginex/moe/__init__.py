@@ -1,0 +1,1 @@
+"""Routed experts of a mixture-of-experts layer, in several variants with one contract."""
