@@ -134,12 +134,16 @@ class Columns:
         )
 
 
-def chunk_intervals(times: Sequence[Sequence[float]], counted: Mask) -> tuple[Intervals, Mask]:
-    """Intervals between the chunks of each request, and the requests whose chunks ran backwards.
+def take_chunks(times: Sequence[Sequence[float]], counted: Mask, into: Intervals) -> Mask:
+    """Gather the intervals between the chunks of each request.
 
     Args:
         times: Arrival of each chunk, for each request.
         counted: The requests whose intervals count.
+        into: Where the intervals go.
+
+    Returns:
+        The requests whose chunks ran backwards; their intervals do not count either.
     """
     lengths = np.fromiter((len(t) for t in times), dtype=np.int64, count=len(times))
     total = int(lengths.sum())
@@ -150,9 +154,8 @@ def chunk_intervals(times: Sequence[Sequence[float]], counted: Mask) -> tuple[In
     of_step = owner[1:][within]
     backwards = np.zeros(len(times), dtype=np.bool_)
     backwards[of_step[steps < 0]] = True
-    intervals = Intervals()
-    intervals.add(steps[counted[of_step] & ~backwards[of_step]])
-    return intervals, backwards
+    into.add(steps[counted[of_step] & ~backwards[of_step]])
+    return backwards
 
 
 def from_records(records: Sequence[Record]) -> Columns:
@@ -166,7 +169,8 @@ def from_records(records: Sequence[Record]) -> Columns:
     end = floats(r.end for r in records)
     ok = np.array([r.ok for r in records], dtype=np.bool_)
     backwards = times_backwards(sent, first, end)
-    itl, chunks_backwards = chunk_intervals([r.chunk_times for r in records], ok & ~backwards)
+    itl = Intervals()
+    backwards |= take_chunks([r.chunk_times for r in records], ok & ~backwards, itl)
     return Columns(
         scheduled=floats(r.scheduled for r in records),
         sent=sent,
@@ -184,7 +188,7 @@ def from_records(records: Sequence[Record]) -> Columns:
         finish_reason=Labels.of(r.finish_reason for r in records),
         digest=np.array([digest_bits(r.answer_digest) for r in records], dtype=np.uint64),
         itl=itl,
-        clock_faults=chunks_backwards | backwards,
+        clock_faults=backwards,
         absent=frozenset({"repetitive_tokens"}),
     )
 

@@ -1,0 +1,162 @@
+"""What a person wants to see of a running study, kept up to date by what happens."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from tuner.spec import SearchSpace
+from tuner.trial.events import Happening
+
+STAGES = ("starting", "ready", "probed", "warmed", "measured", "stopping", "verified", "told")
+
+
+@dataclass(slots=True)
+class TrialView:
+    """The trial in hand.
+
+    Attributes:
+        entered: When each stage was entered, seconds since 1970.
+        engine: Where in its start the engine is.
+        load: Requests done, of how many, and which phase they belong to.
+    """
+
+    number: int
+    origin: str
+    params: dict[str, Any]
+    entered: dict[str, float] = field(default_factory=dict)
+    engine: str = ""
+    load: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def stage(self) -> str:
+        """The stage it is in."""
+        return next(reversed(self.entered), "planned")
+
+
+@dataclass(slots=True)
+class StudyView:
+    """A running study.
+
+    Attributes:
+        name: The study.
+        budget: What the search space allows, by kind.
+        baseline: The baseline's point, to show others by their difference from it.
+        trial: The trial in hand.
+        build: The last word of a build.
+        scores: Scores of feasible trials in the order in which they came.
+        best: The best of them: trial, score and margins of its gates.
+        verdicts: How many trials ended with which verdict.
+        spent: What is spent, by kind.
+        finals: Starts that are left of the finalists' repeats.
+    """
+
+    name: str
+    budget: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.time)
+    baseline: dict[str, Any] = field(default_factory=dict)
+    trial: TrialView | None = None
+    build: dict[str, Any] = field(default_factory=dict)
+    scores: list[float] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
+    verdicts: Counter[str] = field(default_factory=Counter)
+    spent: dict[str, float] = field(default_factory=dict)
+    finals: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def hear(self, what: Happening) -> None:
+        """Take in one happening."""
+        handler = getattr(self, f"_on_{what.kind}", None)
+        if handler is not None:
+            handler(what)
+
+    def _on_plan(self, what: Happening) -> None:
+        self.build = {}
+        self.trial = TrialView(what.number or 0, what.data["origin"], what.data["params"])
+        if what.data["origin"] == "baseline":
+            self.baseline = what.data["params"]
+
+    def _on_stage(self, what: Happening) -> None:
+        if self.trial is None:
+            return
+        if what.data["stage"] == "starting":
+            self.trial.entered.clear()
+        self.trial.entered[what.data["stage"]] = what.at
+        self.trial.load = {}
+
+    def _on_engine(self, what: Happening) -> None:
+        if self.trial is not None:
+            self.trial.engine = what.data["stage"]
+
+    def _on_load(self, what: Happening) -> None:
+        if self.trial is not None:
+            self.trial.load = what.data
+
+    def _on_build(self, what: Happening) -> None:
+        self.build = what.data
+
+    def _on_told(self, what: Happening) -> None:
+        self.verdicts[what.data["verdict"]] += 1
+        score = what.data["score"]
+        if what.data["feasible"] and score is not None:
+            self.scores.append(score)
+            if not self.best or score > self.best["score"]:
+                self.best = {"number": what.number, "score": score, "margins": what.data.get("margins", {})}
+        if self.trial is not None and self.trial.origin == "repeat":
+            self.finals = max(0, self.finals - 1)
+
+    def _on_budget(self, what: Happening) -> None:
+        self.spent = what.data
+
+    def _on_finalists(self, what: Happening) -> None:
+        self.finals = what.data["starts"]
+
+    def _on_note(self, what: Happening) -> None:
+        self.notes = [*self.notes[-4:], what.data["text"]]
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the end, from measured trial times; None while nothing was measured."""
+        typical = self.spent.get("typical")
+        if not typical:
+            return None
+        repeats = self.finals or int(self.budget.get("repeats", 0))
+        if self.finals:
+            return self.finals * typical
+        left = [
+            (self.budget["trials"] - self.spent["trials"]) * typical if "trials" in self.budget else None,
+            self.budget["wall"] - self.spent["wall"] if "wall" in self.budget else None,
+            self.budget["engine"] - self.spent["engine"] if "engine" in self.budget else None,
+        ]
+        return max(0.0, min(x for x in left if x is not None)) + repeats * typical
+
+    def difference(self, params: dict[str, Any]) -> str:
+        """A point in the words of how it differs from the baseline."""
+        changed = [f"{k}={say(v)}" for k, v in params.items() if self.baseline.get(k) != v or k not in self.baseline]
+        gone = [f"no {k}" for k in self.baseline if k not in params]
+        return " ".join(changed + gone) or "as the baseline"
+
+
+def limits(space: SearchSpace, trials: int | None = None) -> dict[str, float]:
+    """What a search space allows, by kind, and how many repeats follow the search.
+
+    Args:
+        space: The search space.
+        trials: Most trials, where the user gave a number in place of the space's.
+    """
+    budget = space.budget
+    found = {"trials": trials or budget.trials, "wall": budget.wall, "engine": budget.engine}
+    finals = space.search.finalists
+    repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
+    return {name: float(limit) for name, limit in found.items() if limit} | {"repeats": float(repeats)}
+
+
+def say(value: Any) -> str:
+    """A parameter's value for people."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return "none" if value is None else str(value)

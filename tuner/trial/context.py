@@ -1,0 +1,63 @@
+"""What a study has at hand: its space, its engines, its machine, its ledger."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tuner.build import Engine
+from tuner.launch.base import Launcher
+from tuner.load.plan import Plan
+from tuner.score.gates import Gate
+from tuner.score.official import Weights
+from tuner.spec import Context, SearchSpace
+from tuner.store.ledger import Ledger
+from tuner.store.rows import StudyRow
+from tuner.telemetry.hardware import Hardware
+from tuner.telemetry.samples import DeviceSource
+from tuner.trial.events import Voice
+
+
+@dataclass(slots=True)
+class Study:
+    """A study being worked on.
+
+    Attributes:
+        row: The study in the ledger.
+        space: Its search space.
+        context: What expressions of the space may name.
+        folder: Its folder in the state folder.
+        engines: Built engines by recipe.
+        models: Model folders by the name that the space gives them.
+        launcher: Starts its engines.
+        hardware: The machine.
+        devices: Where device samples come from.
+        gates: What its trials are held against.
+        weights: Weights of its score.
+        voice: Tells those who watch.
+        cancelled: Set when the study is to stop now.
+        plans: Loads by workload, built once an engine can count tokens.
+    """
+
+    ledger: Ledger
+    row: StudyRow
+    space: SearchSpace
+    context: Context
+    folder: Path
+    engines: dict[str, Engine]
+    models: dict[str, Path]
+    launcher: Launcher
+    hardware: Hardware
+    devices: DeviceSource
+    gates: tuple[Gate, ...]
+    weights: Weights
+    voice: Voice
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
+
+    def trial_folder(self, number: int, attempt: int) -> Path:
+        """The folder of one attempt of a trial; created when it is not there."""
+        folder = self.folder / "trials" / f"{number:04d}" / f"attempt-{attempt}"
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return folder

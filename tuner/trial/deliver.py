@@ -1,0 +1,99 @@
+"""From a decided study to the files that people deploy and read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tuner.errors import UserError
+from tuner.export import computility
+from tuner.files import write_atomic
+from tuner.report.markdown import markdown
+from tuner.spec import SearchSpace
+from tuner.spec.deployment import Deployment
+from tuner.store.ledger import Ledger
+from tuner.store.rows import StudyRow, TrialRow
+from tuner.trial.budget import spent
+from tuner.trial.environment import environment
+from tuner.trial.session import stored_space, study_folder
+
+PROVENANCE = "computility-run.provenance.json"
+REPORT = "report.md"
+
+
+def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None = None) -> Path:
+    """Write the ``computility-run.yaml`` of a trial, and beside it where it comes from.
+
+    Args:
+        ledger: The ledger.
+        row: The study.
+        number: The trial to export.
+        folder: Where to; the search space's own folder by default.
+
+    Returns:
+        The file.
+    """
+    space = stored_space(ledger, row)
+    trial = ledger.trial(row.id, number)
+    where = folder or export_folder(space, row)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+        target = where / computility.NAME
+        write_atomic(target, computility.render(run_file(row, space, trial)))
+        write_atomic(where / PROVENANCE, json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n")
+    except OSError as error:
+        raise UserError(f"the export cannot be written: {error.strerror}", file=where, mend="name a folder with --out") from error
+    return target
+
+
+def export_folder(space: SearchSpace, row: StudyRow) -> Path:
+    """The folder that the search space names; a relative one lies beside the checkout or here."""
+    asked = Path(space.export.dir)
+    if asked.is_absolute():
+        return asked
+    origin = Path(row.origin).parent
+    base = origin.parent if origin.name == "search_spaces" else Path.cwd()
+    return base / asked
+
+
+def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.RunFile:
+    """What a trial's deployment looks like in the platform's format."""
+    deployment = Deployment.from_json(trial.deployment)
+    engine = row.facts["engines"][deployment.recipe]
+    export = space.export
+    server = tuple(engine["server"])
+    if export.python is not None:
+        server = (export.python, *server[1:])
+    model = export.model_path or row.facts["models"][deployment.model]
+    command = (*server, "--model", model, "--served-model-name", deployment.served_name, *deployment.argv)
+    env = {**environment(dict(engine["env"]), deployment), **dict(export.env)}
+    return computility.run_file(command, env, concurrency=export.concurrency, drop=tuple(export.drop_env))
+
+
+def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]:
+    """Where an exported file comes from: enough to find and to repeat it."""
+    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
+    return {
+        "study": row.name,
+        "trial": trial.number,
+        "search_space": row.origin,
+        "search_space_fingerprint": row.fingerprint,
+        "params": trial.params,
+        "verdict": trial.verdict,
+        "score": trial.score,
+        "decision": decisions[-1] if decisions else None,
+        "engines": {n: {"digest": e["digest"], "recipe": e["recipe"]} for n, e in row.facts["engines"].items()},
+        "tuner": row.facts["tuner"],
+    }
+
+
+def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -> Path:
+    """Write the study's report; into the study's own folder by default."""
+    where = folder or study_folder(ledger, row.name)
+    where.mkdir(parents=True, exist_ok=True)
+    trials = ledger.trials(row.id)
+    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
+    durations = spent(trials, ledger.transitions(row.id), session=0.0).durations
+    write_atomic(where / REPORT, markdown(row, trials, decisions[-1] if decisions else None, durations))
+    return where / REPORT

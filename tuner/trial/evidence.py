@@ -1,0 +1,114 @@
+"""How a trial ended: what was seen on the way, gathered for the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuner.launch.base import Exit, Launch
+from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.verdict import (
+    Asked,
+    Evidence,
+    ExitFacts,
+    Finding,
+    HttpFacts,
+    Judgement,
+    TrialStage,
+    judge,
+    read_log,
+)
+
+
+@dataclass(slots=True)
+class Ending:
+    """What ended a trial, or nothing yet.
+
+    Attributes:
+        stage: What the trial was doing with the engine.
+        waited: What came of waiting for it, where that ended the trial.
+        exit: How the engine ended by itself.
+        findings: What it runs with that was not asked.
+        cancelled: Whether the study was told to stop.
+        stalled: Whether a load made no progress while the engine was up.
+        silence: Seconds without progress, where that ended the trial.
+        deadline: Seconds that were allowed.
+    """
+
+    stage: TrialStage = TrialStage.STARTING
+    waited: Waited | None = None
+    exit: Exit | None = None
+    findings: tuple[Finding, ...] = ()
+    cancelled: bool = False
+    stalled: bool = False
+    silence: float | None = None
+    deadline: float | None = None
+
+    @classmethod
+    def of_wait(cls, waited: Waited, patience: Patience) -> Ending:
+        """The ending of a trial whose engine never became ready."""
+        hung = waited.ended is Ended.HUNG
+        return cls(
+            waited=waited,
+            exit=waited.exit,
+            cancelled=waited.ended is Ended.CANCELLED,
+            silence=waited.silence if hung else None,
+            deadline=patience.silent if hung else None,
+        )
+
+    @property
+    def hung(self) -> bool:
+        """Whether the engine was there and did nothing."""
+        return self.stalled or (self.waited is not None and self.waited.ended is Ended.HUNG)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the trial is over before its end."""
+        return bool(
+            self.waited is not None or self.exit is not None or self.findings or self.cancelled or self.stalled
+        )
+
+    def note_exit(self, found: Exit | None) -> None:
+        """Remember how the engine ended by itself, if it did."""
+        if self.exit is None and found is not None and not found.asked:
+            self.exit = found
+
+    @property
+    def asked(self) -> Asked:
+        """Whether the engine's end is our doing, and why."""
+        if self.exit is not None:
+            return Asked.NO
+        if self.cancelled:
+            return Asked.CANCEL
+        return Asked.DEADLINE if self.hung else Asked.DONE
+
+
+def judge_ending(ending: Ending, launch: Launch) -> Judgement:
+    """Why a trial ended as it did.
+
+    Called when the engine has been stopped, so that its log is complete.
+    """
+    return judge(
+        Evidence(
+            log=read_log(launch.log),
+            exit=_exit_facts(ending.exit),
+            running=False,
+            asked=ending.asked,
+            stage=ending.stage,
+            silence=ending.silence,
+            deadline=ending.deadline,
+            request_stalled=ending.stalled,
+            http=_http(ending.waited),
+            findings=ending.findings,
+            oom_kills=1 if ending.exit is not None and ending.exit.over_limit else None,
+        )
+    )
+
+
+def _exit_facts(found: Exit | None) -> ExitFacts | None:
+    return None if found is None else ExitFacts(status=found.status, signal=found.signal)
+
+
+def _http(waited: Waited | None) -> HttpFacts | None:
+    if waited is None or waited.ended is not Ended.BROKEN:
+        return None
+    return HttpFacts(health=200, completion=waited.status, asked_completion=True)

@@ -1,0 +1,92 @@
+"""The loads of a trial: a probe, a warm-up and the measurement, each guarded."""
+
+from __future__ import annotations
+
+from tuner.load.endpoint import Endpoint
+from tuner.load.plan import Plan
+from tuner.load.record import Record
+from tuner.load.run import LoadResult, run_load
+from tuner.load.salt import salt_of
+from tuner.load.store import write_records
+from tuner.load.tokens import ServerTokens
+from tuner.score.measure import measure
+from tuner.score.rank import Standing, stand
+from tuner.store.rows import TrialRow
+from tuner.trial.context import Study
+from tuner.trial.evidence import Ending
+from tuner.trial.guarded import LoadGuard
+from tuner.trial.outcome import Measured
+from tuner.trial.plans import build_plans
+from tuner.launch.base import Launch
+
+
+class Loads:
+    """Sends a study's workloads to the engine of one trial after another.
+
+    Args:
+        study: The study; its plans are built when the first engine can count tokens.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+
+    def plans(self, endpoint: Endpoint) -> dict[str, tuple[Plan, Plan]]:
+        """The warm-up and the load of each workload; the same for all trials of the study."""
+        if not self._study.plans:
+            with ServerTokens(endpoint) as tokens:
+                self._study.plans = build_plans(self._study.space, tokens)
+        return self._study.plans
+
+    def warm(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
+        """Send load of each workload's own shape that is not counted."""
+        for name, (warmup, _) in self.plans(endpoint).items():
+            self._send(trial, "warm", name, warmup, endpoint, launch, ending)
+            if ending.failed:
+                return
+
+    def measure(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> Measured | None:
+        """Send the workloads one after the other; None when the engine did not live through them."""
+        standings: dict[str, Standing] = {}
+        for name, (_, plan) in self.plans(endpoint).items():
+            result = self._send(trial, "measure", name, plan, endpoint, launch, ending)
+            if ending.failed:
+                return None
+            found = measure(result.records, result.wall_s)
+            standings[name] = stand(found, self._study.gates, self._study.weights)
+        return Measured(standings, {w.name: w.weight for w in self._study.space.loads})
+
+    def _send(
+        self,
+        trial: TrialRow,
+        phase: str,
+        name: str,
+        plan: Plan,
+        endpoint: Endpoint,
+        launch: Launch,
+        ending: Ending,
+    ) -> LoadResult:
+        guard = LoadGuard(launch, self._study.cancelled, stall=plan.request_timeout_s)
+        done: list[bool] = []
+
+        def hear(record: Record) -> None:
+            guard.progress()
+            done.append(record.ok)
+            self._study.voice.say(
+                "load", trial.number, phase=phase, workload=name, done=len(done), of=plan.requests, ok=sum(done)
+            )
+
+        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=guard)
+        folder = self._study.trial_folder(trial.number, trial.attempt)
+        write_records(folder / f"{phase}-{name}.jsonl", result.records)
+        ending.exit = guard.exit
+        ending.stalled = guard.stalled
+        ending.silence = guard.silence if guard.stalled else None
+        ending.deadline = plan.request_timeout_s if guard.stalled else None
+        ending.cancelled = self._study.cancelled.is_set()
+        return result
+
+    def _salt(self, trial: TrialRow, phase: str) -> str:
+        """Fresh for each trial; repeats of one block share theirs, so that a pair is asked the same."""
+        if trial.block is not None:
+            return salt_of(self._study.row.fingerprint, phase, "block", trial.block)
+        return salt_of(self._study.row.fingerprint, phase, trial.number, trial.attempt)

@@ -1,0 +1,105 @@
+"""What a trial came to: one score over all its workloads, its gates, and what the sampler is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.score.gates import Gate, GateResult, Outcome
+from tuner.score.rank import Standing, Tier, pessimistic_constraints
+
+_FAILED = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The loads of one trial, held against the gates.
+
+    Attributes:
+        standings: One a workload, by name.
+        weights: What each workload counts in the score.
+    """
+
+    standings: Mapping[str, Standing]
+    weights: Mapping[str, float]
+
+    @property
+    def score(self) -> float | None:
+        """The weighted mean of the workloads' scores; None where one of them has none."""
+        scores = {name: s.score for name, s in self.standings.items()}
+        if any(score is None for score in scores.values()):
+            return None
+        total = sum(self.weights[name] for name in scores)
+        return sum(self.weights[n] * s for n, s in scores.items() if s is not None) / total
+
+    @property
+    def tier(self) -> Tier:
+        """The worst of the workloads' tiers."""
+        return max(s.tier for s in self.standings.values())
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every workload is complete and passed its gates."""
+        return self.tier is Tier.FEASIBLE
+
+    @property
+    def shortfall(self) -> float:
+        """What the failed gates of all workloads lack together."""
+        return sum(s.shortfall for s in self.standings.values())
+
+    def constraints(self) -> dict[str, float]:
+        """Violations for the sampler, by name; at most 0 is feasible."""
+        found = {_FAILED: -1.0}
+        for name, standing in self.standings.items():
+            found |= {constraint_name(name, c, self.standings): v for c, v in standing.constraints.items()}
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures and gates as JSON-ready data, for the ledger."""
+        return {
+            "score": self.score,
+            "tier": self.tier.name.lower(),
+            "shortfall": self.shortfall,
+            "workloads": {
+                name: {
+                    "weight": self.weights[name],
+                    "figures": dict(s.figures),
+                    "gates": [gate_json(g) for g in s.gates],
+                }
+                for name, s in self.standings.items()
+            },
+        }
+
+
+def constraint_name(workload: str, constraint: str, workloads: Mapping[str, Any]) -> str:
+    """A constraint's name; the workload stands before it only where there are several."""
+    return constraint if len(workloads) == 1 else f"{workload}.{constraint}"
+
+
+def gate_json(result: GateResult) -> dict[str, Any]:
+    """One gate and what became of it, as JSON-ready data."""
+    return {
+        "name": result.gate.name,
+        "figure": result.gate.figure,
+        "limit": result.gate.limit,
+        "at_least": result.gate.at_least,
+        "value": result.value,
+        "outcome": str(result.outcome),
+        "passed": result.outcome is Outcome.PASSED,
+        "margin": result.margin,
+    }
+
+
+def failed_constraints(gates: Sequence[Gate], workloads: Mapping[str, Any], violation: float) -> dict[str, float]:
+    """The full vector of a trial that was never measured.
+
+    Args:
+        gates: The gates of the study.
+        workloads: Its workloads, by name.
+        violation: How far over it was, where a number is known: above 0.
+    """
+    found = {_FAILED: max(violation, 1e-3)}
+    for name in workloads:
+        found |= {constraint_name(name, c, workloads): v for c, v in pessimistic_constraints(gates).items()}
+    return found

@@ -1,0 +1,246 @@
+"""One trial, from its start to the proof that nothing of it is left.
+
+Each stage is in the ledger before its work begins. Whatever happens on the way, the engine is
+stopped, the proof is taken and the reason is kept; only then may the next engine start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from tuner.errors import ResidueFound
+from tuner.launch.base import Launch, LaunchPlan, Proof
+from tuner.launch.readiness import Ended, Patience, Waited, await_ready
+from tuner.load.endpoint import Endpoint
+from tuner.spec.deployment import Deployment
+from tuner.store.rows import TrialRow
+from tuner.store.stages import Stage
+from tuner.telemetry.watch import Watch
+from tuner.trial.context import Study
+from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.loads import Loads
+from tuner.trial.outcome import Measured
+from tuner.trial.pulse import Pulse
+from tuner.trial.readback import read_back
+from tuner.verdict import Asked, Judgement, TrialStage, Verdict
+
+MAX_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class _Live:
+    """A trial whose engine is up or starting."""
+
+    trial: TrialRow
+    launch: Launch
+    launch_id: int
+    watch: Watch
+    measured: Measured | None = None
+    ending: Ending = field(default_factory=Ending)
+
+    @property
+    def failed(self) -> bool:
+        """Whether something has ended the trial early."""
+        return self.ending.failed
+
+
+class TrialRunner:
+    """Walks trials of one study through the rooms.
+
+    Args:
+        study: The study and all that it has at hand.
+    """
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._loads = Loads(study)
+
+    def run(self, trial: TrialRow) -> TrialRow:
+        """Run a planned trial until it is verified; again where that is allowed.
+
+        Returns:
+            The trial in the stage ``verified``, with its verdict and its metrics.
+
+        Raises:
+            ResidueFound: When the engine cannot be proven gone.
+        """
+        while True:
+            trial = self._attempt(trial)
+            if not self._again(trial):
+                return trial
+            self._study.voice.say("retry", trial.number, verdict=trial.verdict, attempt=trial.attempt)
+            trial = self._study.ledger.advance(trial, Stage.PLANNED)
+
+    def _again(self, trial: TrialRow) -> bool:
+        """Whether the trial is to be started once more, by what ended it and how often."""
+        if self._study.cancelled.is_set() or trial.judgement is None:
+            return False
+        retry = trial.judgement["retry"]
+        if retry == "after_cleanup":
+            return trial.attempt < MAX_ATTEMPTS
+        if retry == "confirm_once":
+            return trial.attempt < 2
+        return False
+
+    # --- one attempt -----------------------------------------------------------------------------
+
+    def _attempt(self, trial: TrialRow) -> TrialRow:
+        live = self._start(trial)
+        try:
+            self._walk(live)
+        finally:
+            trial = self._end(live)
+        return trial
+
+    def _start(self, trial: TrialRow) -> _Live:
+        study = self._study
+        trial = self._advance(trial, Stage.STARTING)
+        plan = self._plan(trial)
+        intent = study.launcher.prepare(plan)
+        launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
+        launch = study.launcher.start(plan, intent)
+        study.ledger.launch_seen(launch_id, launch.identity())
+        watch = Watch(study.devices, path=plan.folder / "telemetry.jsonl", rate=1.0)
+        for pid in launch.pids():
+            watch.follow(pid)
+        watch.start()
+        return _Live(trial, launch, launch_id, watch)
+
+    def _plan(self, trial: TrialRow) -> LaunchPlan:
+        study = self._study
+        deployment = Deployment.from_json(trial.deployment)
+        engine = study.engines[deployment.recipe]
+        model = study.models[deployment.model]
+        argv = (*engine.server, "--model", str(model), "--served-model-name", deployment.served_name)
+        return LaunchPlan(
+            argv=(*argv, *deployment.argv),
+            env=study.environment(engine, deployment),
+            folder=study.trial_folder(trial.number, trial.attempt),
+            memory_limit=study.space.memory.host.of(study.hardware.memory_total),
+            labels={"study": study.row.name, "trial": str(trial.number)},
+        )
+
+    def _walk(self, live: _Live) -> None:
+        """The way of a trial that goes well; the first thing that does not ends it."""
+        for step in (self._await, self._compare, self._probe, self._warm, self._measure):
+            step(live)
+            if live.failed:
+                return
+
+    # --- the steps -------------------------------------------------------------------------------
+
+    def _await(self, live: _Live) -> None:
+        study = self._study
+        pulse = Pulse(study.voice, live.trial.number)
+        waited = await_ready(
+            live.launch,
+            model=live.trial.deployment["served_name"],
+            patience=lambda: self._patience(pulse),
+            on_lines=pulse.lines,
+            cancelled=study.cancelled,
+        )
+        study.ledger.launch_seen(live.launch_id, live.launch.identity())
+        if waited.ended is not Ended.READY:
+            live.ending = Ending.of_wait(waited, self._patience(pulse))
+            return
+        for pid in live.launch.pids():
+            live.watch.follow(pid)
+        live.trial = self._advance(live.trial, Stage.READY, _wait_json(waited))
+
+    def _patience(self, pulse: Pulse) -> Patience:
+        return pulse.patience(self._study.space.engine.start)
+
+    def _compare(self, live: _Live) -> None:
+        found = read_back(live.launch, Deployment.from_json(live.trial.deployment))
+        live.ending.findings = found.findings
+        live.ending.stage = TrialStage.READY
+
+    def _probe(self, live: _Live) -> None:
+        live.ending.stage = TrialStage.PROBING
+        self._loads.probe(self._endpoint(live), live.ending)
+        if not live.failed:
+            live.trial = self._advance(live.trial, Stage.PROBED)
+
+    def _warm(self, live: _Live) -> None:
+        live.ending.stage = TrialStage.LOAD
+        live.watch.mark("warm")
+        self._loads.warm(live.trial, self._endpoint(live), live.launch, live.ending)
+        if not live.failed:
+            live.trial = self._advance(live.trial, Stage.WARMED)
+
+    def _measure(self, live: _Live) -> None:
+        live.watch.mark("measure")
+        live.measured = self._loads.measure(live.trial, self._endpoint(live), live.launch, live.ending)
+        summary = live.watch.summary("measure").as_json()
+        if live.failed or live.measured is None:
+            return
+        live.trial = self._advance(
+            live.trial,
+            Stage.MEASURED,
+            metrics={**live.measured.as_json(), "telemetry": summary},
+            score=live.measured.score,
+            feasible=live.measured.feasible,
+        )
+
+    def _endpoint(self, live: _Live) -> Endpoint:
+        return Endpoint.parse(live.launch.base_url, model=live.trial.deployment["served_name"])
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _end(self, live: _Live) -> TrialRow:
+        """Stop the engine, say why the trial ended, and prove that nothing is left."""
+        study = self._study
+        live.ending.note_exit(live.launch.exit())
+        live.trial = self._advance(live.trial, Stage.STOPPING)
+        starting = live.ending.stage is TrialStage.STARTING
+        proof = live.launch.stop(at_once=starting or live.ending.hung)
+        live.watch.stop()
+        judgement = judge_ending(live.ending, live.launch, Deployment.from_json(live.trial.deployment))
+        if not proof.gone:
+            self._quarantine(live, proof)
+        study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
+        return self._advance(
+            live.trial,
+            Stage.VERIFIED,
+            {"ladder": list(proof.ladder)},
+            verdict=str(judgement.verdict),
+            judgement=judgement_json(judgement),
+        )
+
+    def _quarantine(self, live: _Live, proof: Proof) -> None:
+        study = self._study
+        study.ledger.launch_over(live.launch_id, "quarantined", asdict(proof))
+        reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
+        study.ledger.quarantine("host", reason)
+        study.voice.say("quarantine", live.trial.number, reason=reason)
+        raise ResidueFound(f"the engine could not be proven gone, so nothing more is started: {reason}")
+
+    def _advance(self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any) -> TrialRow:
+        after = self._study.ledger.advance(trial, stage, detail=detail, **found)
+        self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
+        return after
+
+
+def judgement_json(judgement: Judgement) -> dict[str, Any]:
+    """What the ledger keeps of a judgement."""
+    return {
+        "verdict": str(judgement.verdict),
+        "title": judgement.title,
+        "stage": str(judgement.stage),
+        "rule": judgement.rule,
+        "evidence": [asdict(p) for p in judgement.evidence],
+        "notes": [asdict(p) for p in judgement.notes],
+        "advice": judgement.advice,
+        "teaches": judgement.teaches,
+        "retry": str(judgement.retry),
+        "violation": judgement.violation,
+        "failed": judgement.verdict not in {Verdict.HEALTHY, Verdict.STOPPED_CLEANLY},
+    }
+
+
+def _wait_json(waited: Waited) -> dict[str, Any]:
+    return {"seconds": round(waited.seconds, 3)}
+
+
+__all__ = ["Asked", "TrialRunner", "judgement_json"]

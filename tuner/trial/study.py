@@ -1,0 +1,280 @@
+"""A study: baseline, written points, search, finalists, decision."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tuner.errors import NothingFeasible, TunerError
+from tuner.search.sampler import Sampler, Told, key
+from tuner.spec import (
+    Assignment,
+    Point,
+    assignment,
+    axes,
+    baseline,
+    point,
+    resolve,
+    violations,
+)
+from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
+from tuner.trial.budget import Spending, spent
+from tuner.trial.context import Study
+from tuner.trial.decision import Decision, decide
+from tuner.trial.finalists import outstanding, schedule
+from tuner.trial.outcome import failed_constraints
+from tuner.trial.recovery import settle, unsettled
+from tuner.trial.runner import TrialRunner
+
+REJECTED = "rejected_by_rule"
+_MAX_REJECTIONS = 200
+
+
+class StudyRunner:
+    """Works on one study until its budget is spent or it is told to stop.
+
+    Args:
+        study: The study and all that it has at hand.
+        trials: Most trials, in place of the search space's own budget.
+    """
+
+    def __init__(self, study: Study, *, trials: int | None = None) -> None:
+        self._study = study
+        self._trials_allowed = trials or study.space.budget.trials
+        self._runner = TrialRunner(study)
+        self._began = time.monotonic()
+        settings = study.space.search
+        self._sampler = Sampler(
+            axes(study.space),
+            kind=settings.sampler,
+            seed=study.space.seed,
+            startup=settings.startup,
+        )
+
+    # --- the way of a study ----------------------------------------------------------------------
+
+    def run(self) -> Decision | None:
+        """Go on from wherever the ledger says the study is.
+
+        Returns:
+            The decision, or None when the study was told to stop before it.
+
+        Raises:
+            NothingFeasible: When no trial passed the gates.
+            TunerError: When the baseline itself does not run.
+        """
+        self._restore()
+        for phase in (self._baseline, self._first, self._search):
+            phase()
+            if self._stopped:
+                return None
+        finalists = self._finalists()
+        self._repeat(finalists)
+        if self._stopped:
+            return None
+        decision = decide(self._trials(), finalists)
+        self._study.voice.say("decision", **decision.as_json())
+        if not any(t.feasible for t in self._trials()):
+            raise NothingFeasible(
+                "no trial passed the gates; `tuner trials` shows by how much each one missed them"
+            )
+        return decision
+
+    def _restore(self) -> None:
+        """Take up what an earlier tuner left: tell what is verified, run what is planned."""
+        ledger, study = self._study.ledger, self._study.row.id
+        self._sampler.restore([t for row in self._trials() if (t := _told(row)) is not None])
+        waiting = settle(ledger, study)
+        for trial in unsettled(ledger, study):
+            self._tell(trial)
+        for trial in waiting:
+            if self._stopped:
+                return
+            self._run(trial)
+
+    def _baseline(self) -> None:
+        if not any(t.origin is Origin.BASELINE for t in self._trials()):
+            self._run(self._plan(Origin.BASELINE, baseline(self._study.space)))
+        first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        if first.stage is Stage.TOLD and first.metrics is None:
+            said = (first.judgement or {}).get("advice", "")
+            raise TunerError(
+                f"the baseline does not run: {first.verdict}. {said}\n"
+                f"`tuner show {self._study.row.name} {first.number}` has the proof"
+            )
+
+    def _first(self) -> None:
+        for written in self._study.space.first_points[len(self._of(Origin.FIRST)) :]:
+            if self._stopped or self._spent_out():
+                return
+            chosen = assignment(self._study.space, written)
+            if key(chosen) not in self._taken():
+                self._offer(Origin.FIRST, written, chosen)
+
+    def _search(self) -> None:
+        rejected = 0
+        while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
+            chosen = self._sampler.ask(len(self._trials()), self._taken())
+            if chosen is None:
+                self._study.voice.say("note", text="every point of the space was tried")
+                break
+            ran = self._offer(Origin.SEARCH, point(self._study.space, chosen), chosen)
+            rejected = 0 if ran else rejected + 1
+        if not self._stopped:
+            self._study.voice.say("search_over", trials=len(self._trials()))
+
+    def _finalists(self) -> list[int]:
+        """Numbers of the trials that are measured again: the best feasible ones above the baseline."""
+        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        floor = base.score if base.feasible and base.score is not None else float("-inf")
+        better = [
+            t
+            for t in self._trials()
+            if t.origin in {Origin.FIRST, Origin.SEARCH} and t.feasible and (t.score or 0.0) > floor
+        ]
+        better.sort(key=lambda t: -(t.score or 0.0))
+        return [t.number for t in better[: self._study.space.search.finalists.count]]
+
+    def _repeat(self, finalists: list[int]) -> None:
+        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        plan = schedule(base.number, finalists, self._study.space.search.finalists.rounds)
+        if plan:
+            self._study.voice.say("finalists", numbers=finalists, starts=len(plan))
+        for repeat in outstanding(plan, self._trials()):
+            if self._stopped:
+                return
+            again = self._study.ledger.trial(self._study.row.id, repeat.of)
+            self._run(
+                self._study.ledger.plan(
+                    self._study.row.id,
+                    origin=Origin.REPEAT,
+                    params=again.params,
+                    assignment=again.assignment,
+                    deployment=again.deployment,
+                    repeats=repeat.of,
+                    block=repeat.block,
+                )
+            )
+
+    # --- one trial -------------------------------------------------------------------------------
+
+    def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
+        """Run a point, or reject it by the space's own rules; whether it ran."""
+        broken = violations(self._study.space, wanted, self._study.context)
+        trial = self._plan(origin, wanted, chosen)
+        if not broken:
+            self._run(trial)
+            return True
+        self._tell(
+            self._study.ledger.advance(
+                trial,
+                Stage.VERIFIED,
+                verdict=REJECTED,
+                judgement=_rejection([rule.reason for rule in broken]),
+            )
+        )
+        return False
+
+    def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
+        study = self._study
+        deployment = resolve(study.space, wanted, study.context)
+        trial = study.ledger.plan(
+            study.row.id,
+            origin=origin,
+            params=dict(wanted),
+            assignment=dict(chosen if chosen is not None else assignment(study.space, wanted)),
+            deployment=deployment.as_json(),
+        )
+        study.voice.say("plan", trial.number, origin=str(origin), params=trial.params)
+        return trial
+
+    def _run(self, trial: TrialRow) -> None:
+        if trial.origin is Origin.REPEAT or trial.attempt:
+            self._study.voice.say("plan", trial.number, origin=str(trial.origin), params=trial.params)
+        trial = self._runner.run(trial)
+        if trial.verdict == "cancelled":
+            self._study.ledger.advance(trial, Stage.PLANNED)
+            return
+        self._tell(trial)
+
+    def _tell(self, trial: TrialRow) -> None:
+        """Tell a verified trial: to the ledger, and where it teaches to the sampler. Once."""
+        trial = self._study.ledger.advance(trial, Stage.TOLD, **self._lesson(trial))
+        told = _told(trial)
+        if told is not None:
+            self._sampler.tell(told)
+        self._study.voice.say("told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible)
+
+    def _lesson(self, trial: TrialRow) -> dict[str, Any]:
+        """What the sampler learns of a trial: nothing where the configuration was not the cause."""
+        if trial.metrics is not None:
+            return {"value": trial.score if trial.score is not None else 0.0}
+        judgement = trial.judgement or {}
+        if not judgement.get("teaches"):
+            return {"feasible": False}
+        loads = {w.name: w for w in self._study.space.loads}
+        return {
+            "feasible": False,
+            "value": 0.0,
+            "constraints": failed_constraints(self._study.gates, loads, judgement.get("violation") or 1.0),
+        }
+
+    # --- the state -------------------------------------------------------------------------------
+
+    @property
+    def _stopped(self) -> bool:
+        return self._study.cancelled.is_set()
+
+    def _trials(self) -> list[TrialRow]:
+        return self._study.ledger.trials(self._study.row.id)
+
+    def _of(self, origin: Origin) -> list[TrialRow]:
+        return [t for t in self._trials() if t.origin is origin]
+
+    def _taken(self) -> set[str]:
+        return {key(t.assignment) for t in self._trials() if t.assignment is not None}
+
+    def spending(self) -> Spending:
+        """What the study has spent so far."""
+        steps = self._study.ledger.transitions(self._study.row.id)
+        return spent(self._trials(), steps, session=time.monotonic() - self._began)
+
+    def _spent_out(self) -> bool:
+        """Whether one more trial does not fit into the budget."""
+        budget, now = self._study.space.budget, self.spending()
+        typical = now.typical()
+        left = [
+            limit - used
+            for limit, used in (
+                (self._trials_allowed, now.trials + 1),
+                (budget.wall, now.wall + typical),
+                (budget.engine, now.engine + typical),
+            )
+            if limit is not None
+        ]
+        self._study.voice.say("budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical)
+        return min(left, default=0.0) < 0
+
+
+def _told(trial: TrialRow) -> Told | None:
+    """What the sampler was, or is to be, told of a trial; None where it learns nothing."""
+    known = trial.value is not None and trial.assignment is not None and trial.constraints is not None
+    if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
+        return None
+    return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
+
+
+def _rejection(reasons: list[str]) -> dict[str, Any]:
+    return {
+        "verdict": REJECTED,
+        "title": "forbidden by a rule of the search space",
+        "evidence": [{"text": reason} for reason in reasons],
+        "advice": "nothing to do: no engine was started",
+        "teaches": True,
+        "retry": "none",
+        "violation": 1.0,
+        "failed": True,
+    }
+
+
