@@ -140,19 +140,27 @@ def tau_b(
     if first.size != second.size:
         raise ValueError(f"{first.size} real values and {second.size} of the proxy")
     counted = all_pairs(first.size) if mask is None else mask
-    value, counts = _tau(signs(first), signs(second), counted)
+    value, counts = tau_of_signs(signs(first), signs(second), counted)
     order = np.argsort(first, kind="stable")
     arranged = np.empty_like(second)
     arranged[order] = np.sort(second)
-    ceiling, _ = _tau(signs(first), signs(arranged), counted)
+    ceiling, _ = tau_of_signs(signs(first), signs(arranged), counted)
     return TauB(value, ceiling, *counts)
 
 
-def _tau(real: Signs, proxy: Signs, mask: Mask) -> tuple[float, tuple[int, int, int, int, int]]:
-    product = (real * proxy)[mask]
+def tau_of_signs(
+    real: Signs, proxy: Signs, mask: Mask
+) -> tuple[float, tuple[int, int, int, int, int]]:
+    """tau-b from signs that are known already.
+
+    Returns:
+        The value, and the counts of :class:`TauB` from ``concordant`` on.
+    """
+    first, second = real[mask], proxy[mask]
+    product = first * second
     agree, against = int((product > 0).sum()) // 2, int((product < 0).sum()) // 2
-    pairs = int(mask.sum()) // 2
-    ties = [int((side[mask] == 0).sum()) // 2 for side in (real, proxy)]
+    pairs = first.size // 2
+    ties = [int((side == 0).sum()) // 2 for side in (first, second)]
     scale = math.sqrt((pairs - ties[0]) * (pairs - ties[1]))
     value = (agree - against) / scale if scale else 0.0
     return value, (agree, against, ties[0], ties[1], pairs)
