@@ -35,7 +35,7 @@ class PValue:
 
     Attributes:
         value: Chance that a proxy that knows nothing agrees at least as well.
-        method: ``exact`` over all orders, or ``sampled`` from 20,000 of them.
+        method: ``exact`` over all orders, or ``sampled`` from some of them.
     """
 
     value: float
@@ -80,18 +80,35 @@ def one_sided_p(
     count = len(first)
     if mask is None and count <= _COUNTED and not (_has_ties(first) and _has_ties(second)):
         return PValue(_counted(column(real), column(proxy)), "exact")
-    weights = np.where(all_pairs(count) if mask is None else mask, first, 0).astype(np.int32)
-    observed = int((weights * second).sum())
+    return p_of_signs(first, second, all_pairs(count) if mask is None else mask, seed=seed)
+
+
+def p_of_signs(
+    real: Signs, proxy: Signs, mask: Mask, *, seed: int = 0, samples: int = _SAMPLES
+) -> PValue:
+    """The same from signs that are known already, by going through orders of the proxy's points.
+
+    Args:
+        real: Signs of the real differences.
+        proxy: Signs of the proxy's differences.
+        mask: The pairs that count.
+        seed: Seed of the draws.
+        samples: How many orders are drawn where there are too many to go through.
+    """
+    count = len(real)
+    weights = np.where(mask, real, 0).astype(np.int32)
+    observed = int((weights * proxy).sum())
     if count <= _ENUMERATED:
         orders = itertools.permutations(range(count))
-        hits, total = _at_least(observed, weights, second, _chunks(orders))
+        hits, total = _at_least(observed, weights, proxy, _chunks(orders))
         return PValue(hits / total, "exact")
     random = np.random.default_rng(seed)
+    block = min(_CHUNK, samples)
     draws = (
-        random.permuted(np.tile(np.arange(count), (_CHUNK, 1)), axis=1)
-        for _ in range(_SAMPLES // _CHUNK)
+        random.permuted(np.tile(np.arange(count), (block, 1)), axis=1)
+        for _ in range(samples // block)
     )
-    hits, total = _at_least(observed, weights, second, draws)
+    hits, total = _at_least(observed, weights, proxy, draws)
     return PValue((hits + 1) / (total + 1), "sampled")
 
 
