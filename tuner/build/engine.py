@@ -84,7 +84,7 @@ class Engine:
     env: tuple[tuple[str, str], ...]
     fingerprint: Fingerprint
     image: str | None = None
-    container: Container = field(default_factory=Container)
+    container: Container = field(default_factory=Container, hash=False)
     built_in_s: float = 0.0
 
     def as_json(self) -> dict[str, Any]:

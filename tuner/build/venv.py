@@ -21,7 +21,7 @@ from tuner.build.load import Recipe
 from tuner.build.lock import build_lock
 from tuner.build.process import build_env, run_logged
 from tuner.build.progress import Progress, Report
-from tuner.build.recipe import RunStep, VenvBase
+from tuner.build.recipe import PipStep, RunStep, VenvBase
 from tuner.build.verify import INSIDE, fingerprint, plan_for, require_checks
 from tuner.errors import NoSpaceLeft, RecipeError
 from tuner.quantity import parse_bytes
@@ -135,9 +135,11 @@ def find_interpreter(base: VenvBase, recipe: Recipe) -> tuple[Path, str]:
 def _build(build: _Build, interpreter: Path) -> Engine:
     began = time.monotonic()
     _lay_out(build)
-    _step(
-        build, 0, [str(interpreter), "-I", "-m", "venv", str(build.root / "venv")], _VENV_TIMEOUT_S
+    without = (
+        [] if any(isinstance(s, PipStep) for s in build.recipe.spec.steps) else ["--without-pip"]
     )
+    make = [str(interpreter), "-I", "-m", "venv", *without, str(build.root / "venv")]
+    _step(build, 0, make, _VENV_TIMEOUT_S)
     for number, step in enumerate(build.recipe.spec.steps, 1):
         timeout = float(step.timeout_s) if isinstance(step, RunStep) else _PIP_TIMEOUT_S
         _step(build, number, [*_inside(build), "apply", "plan.json", str(number - 1)], timeout)

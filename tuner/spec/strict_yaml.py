@@ -53,11 +53,13 @@ class Document:
         file: The file, for messages.
         data: Null, booleans, numbers and text; lists as tuples, mappings as dicts with text keys.
         marks: The place of every value; of a value in a mapping, the place of its key.
+        folder: The folder that paths in the file are relative to.
     """
 
     file: Path
     data: Any
     marks: Mapping[Place, Mark]
+    folder: Path
 
     def place(self, way: tuple[str | int, ...]) -> Place:
         """The longest real part of a way to a value.
@@ -76,16 +78,29 @@ class Document:
                 real.append(step)
         return tuple(real)
 
+    def at(self, place: Place) -> Any:
+        """The value at a place that is in the file."""
+        here = self.data
+        for step in place:
+            here = here[step]
+        return here
+
     def line(self, way: tuple[str | int, ...]) -> int:
         """The line of a value, or of the nearest thing around it."""
         return self.marks[self.place(way)].line
 
+    def error(
+        self, way: tuple[str | int, ...], message: str, mend: str | None = None
+    ) -> SpaceError:
+        """An error that says where in the file it is."""
+        return SpaceError(message, file=self.file, line=self.line(way), mend=mend)
 
-def read_document(file: Path) -> Document:
-    """Read a file from disk.
+
+def read_text(file: Path) -> str:
+    """Read a file from disk: a regular file, of a bounded size, in UTF-8.
 
     Raises:
-        SpaceError: When it cannot be read or is not strict YAML.
+        SpaceError: When it cannot be read.
     """
     try:
         if not file.is_file():
@@ -98,14 +113,14 @@ def read_document(file: Path) -> Document:
             raw = handle.read(MAX_BYTES + 1)
     except OSError as error:
         raise SpaceError(f"cannot be read: {error.strerror}", file=file) from error
-    return parse_document(raw, file)
+    return _decode(raw, file)
 
 
 def parse_document(raw: bytes | str, file: Path) -> Document:
     """Parse the content of a file.
 
     Args:
-        raw: The content; bytes must be UTF-8.
+        raw: The content, as text or as UTF-8.
         file: The name for messages; it is not opened.
 
     Raises:
@@ -195,7 +210,7 @@ class _Builder:
     def document(self) -> Document:
         if self.documents == 0:
             raise SpaceError("the file is empty", file=self.file, line=1)
-        return Document(self.file, self.root, self.marks)
+        return Document(self.file, self.root, self.marks, self.file.parent)
 
     def take(self, event: yaml.Event) -> None:
         match event:

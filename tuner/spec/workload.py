@@ -101,6 +101,42 @@ Tokens = Annotated[
 """A number of tokens, fixed or drawn."""
 
 
+class Between(Strict):
+    """A whole number drawn evenly between two bounds, both included."""
+
+    min: Positive
+    """The smallest number."""
+    max: Positive
+    """The largest number."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Between:
+        if self.min > self.max:
+            raise ValueError("min is larger than max: exchange the two")
+        return self
+
+
+def _span_form(value: Any) -> str:
+    return "a number" if isinstance(value, int) else "a range"
+
+
+Span = Annotated[
+    Annotated[Positive, Tag("a number")] | Annotated[Between, Tag("a range")],
+    Discriminator(_span_form),
+]
+"""A whole number, fixed or drawn."""
+
+
+def lowest(span: int | Between) -> int:
+    """The smallest number of a span."""
+    return span if isinstance(span, int) else span.min
+
+
+def highest(span: int | Between) -> int:
+    """The largest number of a span."""
+    return span if isinstance(span, int) else span.max
+
+
 def longest(tokens: Positive | UniformTokens | SkewedTokens | BucketTokens) -> int:
     """The largest number of tokens that can be drawn."""
     if isinstance(tokens, int):
@@ -150,18 +186,22 @@ class Conversations(_Workload):
     """Which kind of workload this is."""
     conversations: Positive
     """How many conversations there are."""
-    turns: Positive
-    """User turns of each conversation; one request a turn."""
+    turns: Span
+    """User turns of each conversation, fixed or drawn; one request a turn."""
     concurrency: Positive
     """How many conversations run at once."""
-    system_tokens: Tokens = 600
+    system_tokens: Positive = 600
     """Length of the system prompt, which all conversations share."""
     tools: Annotated[int, Field(ge=0, le=512)] = 0
-    """Tools in the schema that is sent with each request, after the system prompt."""
-    turn_tokens: Tokens
-    """Tokens that each user turn adds."""
-    output_tokens: Tokens
-    """Tokens that are asked for in each answer."""
+    """Functions that are offered with each request."""
+    tools_in: Literal["request", "system"] = "request"
+    """Where the functions stand: in the request, or as text in the system prompt, on top of it."""
+    turn_tokens: Span
+    """Tokens that each user turn adds, fixed or drawn."""
+    growth: Annotated[float, Field(gt=0, le=10)] = 1.0
+    """Each turn's length is multiplied by this once more than the turn before."""
+    output_tokens: Span
+    """Tokens that are asked for in each answer, fixed or drawn."""
     think_time: Seconds = 0.0
     """Pause of the user between an answer and the next turn."""
     warmup: WarmupConversations = WarmupConversations()
@@ -169,22 +209,21 @@ class Conversations(_Workload):
 
     def facts(self) -> dict[str, Fact]:
         """What expressions may name; lengths are the largest that can be drawn, after scaling."""
-        tokens = {
-            "system_tokens": self.system_tokens,
-            "turn_tokens": self.turn_tokens,
-            "output_tokens": self.output_tokens,
-        }
-        facts = {name: scaled(longest(value), self.scale) for name, value in tokens.items()}
-        total = facts["system_tokens"] + self.turns * (
-            facts["turn_tokens"] + facts["output_tokens"]
-        )
+        turns = highest(self.turns)
+        system = scaled(self.system_tokens, self.scale)
+        first = scaled(highest(self.turn_tokens), self.scale)
+        last = round(first * max(1.0, self.growth ** (turns - 1)))
+        output = scaled(highest(self.output_tokens), self.scale)
+        grown = sum(round(first * self.growth**turn) for turn in range(turns))
         return {
             "concurrency": self.concurrency,
             "conversations": self.conversations,
-            "turns": self.turns,
+            "turns": turns,
             "tools": self.tools,
-            **facts,
-            "total_tokens": total,
+            "system_tokens": system,
+            "turn_tokens": last,
+            "output_tokens": output,
+            "total_tokens": system + grown + turns * output,
         }
 
 

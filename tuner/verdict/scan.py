@@ -95,6 +95,11 @@ class Scanner:
         self._seen: Counter[bytes] = Counter()
         self._hit_keys: set[bytes] = set()
 
+    @property
+    def stage(self) -> Stage:
+        """The furthest stage that the start in hand has reached by what was fed so far."""
+        return self._boots[-1].stage
+
     # ---------------------------------------------------------------- bytes to lines
 
     def feed(self, chunk: bytes) -> None:

@@ -97,11 +97,7 @@ def _callable(check: dict[str, Any], _plan: dict[str, Any]) -> str:
 
 
 def _plugin(check: dict[str, Any], _plan: dict[str, Any]) -> str:
-    declared = importlib.metadata.entry_points()
-    if hasattr(declared, "select"):
-        group = list(declared.select(group=check["group"]))
-    else:  # Python 3.9
-        group = list(declared.get(check["group"], []))  # type: ignore[attr-defined]
+    group = list(importlib.metadata.entry_points(group=check["group"]))
     for entry in group:
         if entry.name == check["entry"]:
             entry.load()
