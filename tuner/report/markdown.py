@@ -32,7 +32,12 @@ class Decided:
         return bool(self.data["clear"])
 
 
-def markdown(study: StudyRow, trials: Sequence[TrialRow], decision: dict[str, Any] | None, durations: dict[int, float]) -> str:
+def markdown(
+    study: StudyRow,
+    trials: Sequence[TrialRow],
+    decision: dict[str, Any] | None,
+    durations: dict[int, float],
+) -> str:
     """The whole report.
 
     Args:
@@ -64,8 +69,14 @@ def _conclusion(trials: Sequence[TrialRow], decision: dict[str, Any] | None) -> 
     if best is None or best["ratio"] is None:
         return f"**The baseline stands.** No other point of {len(trials)} scored above it and passed its gates."
     gain = f"{best['ratio'] - 1:+.1%}"
-    spread = "" if best["low"] is None else f", 95 % interval {best['low'] - 1:+.1%} to {best['high'] - 1:+.1%}"
-    pairs = f"{len(best['ratios'])} pairs of measurements made in turns with a restart between any two"
+    spread = (
+        ""
+        if best["low"] is None
+        else f", 95 % interval {best['low'] - 1:+.1%} to {best['high'] - 1:+.1%}"
+    )
+    pairs = (
+        f"{len(best['ratios'])} pairs of measurements made in turns with a restart between any two"
+    )
     if not decided.clear:
         return (
             f"**No clear winner.** The best finalist, trial {best['number']}, measured {gain} against the baseline"
@@ -101,7 +112,9 @@ def _environment(study: StudyRow) -> str:
     ]
     for name, engine in facts["engines"].items():
         found = engine["fingerprint"]
-        lines.append(f"| engine `{name}` | vLLM {found['vllm']}, torch {found['torch']}, digest `{engine['digest'][:12]}` |")
+        lines.append(
+            f"| engine `{name}` | vLLM {found['vllm']}, torch {found['torch']}, digest `{engine['digest'][:12]}` |"
+        )
     lines += [f"| model `{name}` | `{path}` |" for name, path in facts["models"].items()]
     return "\n".join(lines)
 
@@ -147,28 +160,48 @@ def _figure(trial: TrialRow, name: str) -> float | None:
 
 
 def _say(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
+    return "-" if value is None else form.format(value)
 
 
 def _noise(trials: Sequence[TrialRow], decision: dict[str, Any] | None) -> str:
     if decision is None or not decision["comparisons"]:
         return ""
-    lines = ["## How much was noise", "", "| point | scores of its repeats, in order |", "|---|---|"]
+    lines = [
+        "## How much was noise",
+        "",
+        "| point | scores of its repeats, in order |",
+        "|---|---|",
+    ]
     for of in [decision["baseline"], *(c["number"] for c in decision["comparisons"])]:
         scores = [f"{t.score:,.0f}" for t in trials if t.repeats == of and t.score is not None]
         lines.append(f"| trial {of} | {', '.join(scores)} |")
     if decision["drift"] is not None:
-        lines += ["", f"Between its first and its last repeat the baseline itself moved by {decision['drift'] - 1:+.1%}."]
+        lines += [
+            "",
+            f"Between its first and its last repeat the baseline itself moved by {decision['drift'] - 1:+.1%}.",
+        ]
     return "\n".join(lines)
 
 
 def _every_trial(trials: Sequence[TrialRow], durations: dict[int, float]) -> str:
-    lines = ["## Every trial", "", "| trial | point | score | engine time | verdict |", "|---:|---|---:|---:|---|"]
+    lines = [
+        "## Every trial",
+        "",
+        "| trial | point | score | engine time | verdict |",
+        "|---:|---|---:|---:|---|",
+    ]
     for t in trials:
         seconds = f"{durations[t.number]:.0f} s" if t.number in durations else ""
-        missed = [g["name"] for w in (t.metrics or {}).get("workloads", {}).values() for g in w["gates"] if not g["passed"]]
+        missed = [
+            g["name"]
+            for w in (t.metrics or {}).get("workloads", {}).values()
+            for g in w["gates"]
+            if not g["passed"]
+        ]
         verdict = f"{t.verdict or t.stage}" + (f"; misses {', '.join(missed)}" if missed else "")
-        lines.append(f"| {t.number} | {_point(t, trials)} | {_say(t.score, '{:,.0f}')} | {seconds} | {verdict} |")
+        lines.append(
+            f"| {t.number} | {_point(t, trials)} | {_say(t.score, '{:,.0f}')} | {seconds} | {verdict} |"
+        )
     return "\n".join(lines)
 
 

@@ -16,6 +16,8 @@ from tuner.telemetry.samples import DeviceInfo, DeviceSource
 
 __all__ = ["Hardware", "NumaNode", "detect_hardware", "parse_cpu_list"]
 
+_FLAGS = {"avx512_bf16", "amx_tile"}
+
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
@@ -40,6 +42,8 @@ class Hardware:
         telemetry: Kind of the source of device samples.
         devices: All devices that it shows.
         processor: Name of the processor, where the system tells it.
+        cpu_flags: Those features of the processor that change how an engine lays out its memory:
+            ``avx512_bf16`` and ``amx_tile``.
         cpus: Logical processors in this process's affinity.
         cpu_quota: Cores' worth of time that the control group allows; None where it does not limit.
         cores: Whole cores to plan with: the smaller of the two, at least 1.
@@ -52,6 +56,7 @@ class Hardware:
     telemetry: str
     devices: tuple[DeviceInfo, ...]
     processor: str | None
+    cpu_flags: tuple[str, ...]
     cpus: tuple[int, ...]
     cpu_quota: float | None
     cores: int
@@ -88,7 +93,8 @@ def detect_hardware(source: DeviceSource, *, root: Path = Path("/")) -> Hardware
     return Hardware(
         telemetry=source.kind,
         devices=tuple(source.devices()),
-        processor=_processor(root),
+        processor=_cpuinfo(root, "model name") or platform.machine() or None,
+        cpu_flags=tuple(sorted(_FLAGS & set((_cpuinfo(root, "flags") or "").split()))),
         cpus=cpus,
         cpu_quota=quota,
         cores=max(1, usable),
@@ -111,12 +117,12 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _processor(root: Path) -> str | None:
+def _cpuinfo(root: Path, wanted: str) -> str | None:
     for line in _read(root / "proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
-        if name.strip() == "model name" and value.strip():
+        if name.strip() == wanted and value.strip():
             return value.strip()
-    return platform.machine() or None
+    return None
 
 
 def _numa(root: Path) -> tuple[NumaNode, ...]:

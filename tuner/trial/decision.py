@@ -64,7 +64,13 @@ class Decision:
             "clear": self.clear,
             "drift": self.drift,
             "comparisons": [
-                {"number": c.number, "ratios": list(c.ratios), "ratio": c.ratio, "low": c.low, "high": c.high}
+                {
+                    "number": c.number,
+                    "ratios": list(c.ratios),
+                    "ratio": c.ratio,
+                    "low": c.low,
+                    "high": c.high,
+                }
                 for c in self.comparisons
             ],
         }
@@ -73,11 +79,19 @@ class Decision:
 def decide(trials: Sequence[TrialRow], finalists: Sequence[int]) -> Decision:
     """Decide from the repeats alone: the search's own scores chose who was repeated, no more."""
     base = next(t for t in trials if t.origin is Origin.BASELINE)
-    repeats = {(t.repeats, t.block): t.score for t in trials if t.origin is Origin.REPEAT and t.feasible is not None}
+    repeats = {
+        (t.repeats, t.block): t.score
+        for t in trials
+        if t.origin is Origin.REPEAT and t.feasible is not None
+    }
     comparisons = tuple(_compare(base.number, number, repeats) for number in finalists)
     best = max(comparisons, key=lambda c: c.ratio or 0.0, default=None)
     clear = best is not None and best.better
-    mine = [s for (of, _), s in sorted(repeats.items(), key=lambda i: (i[0][1] or 0)) if of == base.number and s]
+    mine = [
+        s
+        for (of, _), s in sorted(repeats.items(), key=lambda i: i[0][1] or 0)
+        if of == base.number and s
+    ]
     return Decision(
         baseline=base.number,
         winner=best.number if best is not None and clear else base.number,
@@ -87,7 +101,9 @@ def decide(trials: Sequence[TrialRow], finalists: Sequence[int]) -> Decision:
     )
 
 
-def _compare(base: int, number: int, repeats: dict[tuple[int | None, int | None], float | None]) -> Comparison:
+def _compare(
+    base: int, number: int, repeats: dict[tuple[int | None, int | None], float | None]
+) -> Comparison:
     blocks = sorted({block for of, block in repeats if of == number and block is not None})
     ratios = [
         mine / theirs
@@ -101,5 +117,9 @@ def _compare(base: int, number: int, repeats: dict[tuple[int | None, int | None]
     if len(logs) < 2:
         return Comparison(number, tuple(ratios), math.exp(mean), None, None)
     deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / (len(logs) - 1))
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1)) * deviation / math.sqrt(len(logs))
-    return Comparison(number, tuple(ratios), math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+    half = (
+        float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1)) * deviation / math.sqrt(len(logs))
+    )
+    return Comparison(
+        number, tuple(ratios), math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+    )

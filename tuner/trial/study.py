@@ -13,6 +13,7 @@ from tuner.spec import (
     assignment,
     axes,
     baseline,
+    first_points,
     point,
     resolve,
     violations,
@@ -46,7 +47,7 @@ class StudyRunner:
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
-            axes(study.space),
+            axes(study.space, study.context),
             kind=settings.sampler,
             seed=study.space.seed,
             startup=settings.startup,
@@ -95,7 +96,7 @@ class StudyRunner:
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
-            self._run(self._plan(Origin.BASELINE, baseline(self._study.space)))
+            self._run(self._plan(Origin.BASELINE, baseline(self._study.space, self._study.context)))
         first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
         if first.stage is Stage.TOLD and first.metrics is None:
             said = (first.judgement or {}).get("advice", "")
@@ -105,10 +106,11 @@ class StudyRunner:
             )
 
     def _first(self) -> None:
-        for written in self._study.space.first_points[len(self._of(Origin.FIRST)) :]:
+        space, context = self._study.space, self._study.context
+        for written in first_points(space, context)[len(self._of(Origin.FIRST)) :]:
             if self._stopped or self._spent_out():
                 return
-            chosen = assignment(self._study.space, written)
+            chosen = assignment(space, written, context)
             if key(chosen) not in self._taken():
                 self._offer(Origin.FIRST, written, chosen)
 
@@ -119,7 +121,9 @@ class StudyRunner:
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
-            ran = self._offer(Origin.SEARCH, point(self._study.space, chosen), chosen)
+            ran = self._offer(
+                Origin.SEARCH, point(self._study.space, chosen, self._study.context), chosen
+            )
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
@@ -183,7 +187,7 @@ class StudyRunner:
             study.row.id,
             origin=origin,
             params=dict(wanted),
-            assignment=dict(chosen if chosen is not None else assignment(study.space, wanted)),
+            assignment=dict(chosen or assignment(study.space, wanted, study.context)),
             deployment=deployment.as_json(),
         )
         study.voice.say("plan", trial.number, origin=str(origin), params=trial.params)
@@ -191,7 +195,9 @@ class StudyRunner:
 
     def _run(self, trial: TrialRow) -> None:
         if trial.origin is Origin.REPEAT or trial.attempt:
-            self._study.voice.say("plan", trial.number, origin=str(trial.origin), params=trial.params)
+            self._study.voice.say(
+                "plan", trial.number, origin=str(trial.origin), params=trial.params
+            )
         trial = self._runner.run(trial)
         if trial.verdict == "cancelled":
             self._study.ledger.advance(trial, Stage.PLANNED)
@@ -204,7 +210,9 @@ class StudyRunner:
         told = _told(trial)
         if told is not None:
             self._sampler.tell(told)
-        self._study.voice.say("told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible)
+        self._study.voice.say(
+            "told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible
+        )
 
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
@@ -217,7 +225,9 @@ class StudyRunner:
         return {
             "feasible": False,
             "value": 0.0,
-            "constraints": failed_constraints(self._study.gates, loads, judgement.get("violation") or 1.0),
+            "constraints": failed_constraints(
+                self._study.gates, loads, judgement.get("violation") or 1.0
+            ),
         }
 
     # --- the state -------------------------------------------------------------------------------
@@ -253,13 +263,17 @@ class StudyRunner:
             )
             if limit is not None
         ]
-        self._study.voice.say("budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical)
+        self._study.voice.say(
+            "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
+        )
         return min(left, default=0.0) < 0
 
 
 def _told(trial: TrialRow) -> Told | None:
     """What the sampler was, or is to be, told of a trial; None where it learns nothing."""
-    known = trial.value is not None and trial.assignment is not None and trial.constraints is not None
+    known = (
+        trial.value is not None and trial.assignment is not None and trial.constraints is not None
+    )
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
     return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
@@ -276,5 +290,3 @@ def _rejection(reasons: list[str]) -> dict[str, Any]:
         "violation": 1.0,
         "failed": True,
     }
-
-

@@ -1,0 +1,208 @@
+"""HTTP/1.1 on asyncio, with each read stamped where it happens.
+
+The chunks of 64 streams arrive by the thousand a second, and what the client spends on one of them
+delays the stamp of the next. httpx hands a chunk through four layers and two task switches before
+its caller can look at a clock; here a read is stamped, parsed by h11 (the parser that httpx stands
+on) and given to its sink in one call. ``benchmarks/load_client`` measures the difference. Nothing
+is ever sent twice: a connection that fails ends its request, and the request is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import h11
+
+IDLE_LIMIT_S = 2.0
+"""An idle connection older than this is not used again: the server may be closing it just then
+(uvicorn does so after 5 s), and a request lost that way would be held against the engine."""
+_MAX_HEAD_BYTES = 64 * 1024
+
+
+class WireFailed(Exception):
+    """Raised when a response did not come to its end.
+
+    Attributes:
+        connected: Whether a connection stood.
+        malformed: Whether the bytes were no HTTP.
+    """
+
+    def __init__(self, detail: str, *, connected: bool, malformed: bool = False) -> None:
+        self.connected = connected
+        self.malformed = malformed
+        super().__init__(detail)
+
+
+class Sink(Protocol):
+    """Takes a response in, piece by piece."""
+
+    def head(self, status: int, content_type: str) -> None:
+        """The status and the media type have arrived."""
+
+    def data(self, data: bytes, at: float) -> None:
+        """A piece of the body has arrived, read at a time."""
+
+
+class Wire(asyncio.Protocol):
+    """One connection: one exchange at a time, kept open between them."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+        self._sink: Sink | None = None
+        self._over: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
+        self.idle_since = 0.0
+
+    @property
+    def reusable(self) -> bool:
+        """Whether another exchange may be made on this connection."""
+        open_ = self._transport is not None and not self._transport.is_closing()
+        return open_ and self._http.our_state is h11.IDLE
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport (asyncio calls this)."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101  (what create_connection gives)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Stamp a read, parse it, hand it on (asyncio calls this)."""
+        at = self._clock()
+        if self._sink is None:
+            self.abort()  # bytes that nobody asked for: this connection is out of step
+            return
+        try:
+            self._http.receive_data(data)
+            self._drain(self._sink, at)
+        except h11.RemoteProtocolError as wrong:
+            self._fail(WireFailed(str(wrong), connected=True, malformed=True))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the exchange under way (asyncio calls this)."""
+        if self._sink is None:
+            return
+        try:
+            self._http.receive_data(b"")
+            self._drain(self._sink, self._clock())
+        except h11.RemoteProtocolError:
+            pass  # the response was not complete, as the line below says
+        why = f"connection lost: {exc}" if exc else "the server closed the connection"
+        self._fail(WireFailed(why, connected=True))
+
+    async def exchange(self, head: h11.Request, body: bytes, sink: Sink) -> None:
+        """Send a request and take its whole response in.
+
+        Raises:
+            WireFailed: When the response did not come to its end.
+        """
+        if self._transport is None or not self.reusable:
+            raise WireFailed("the server closed the connection", connected=True)
+        self._sink = sink
+        self._over = asyncio.get_running_loop().create_future()
+        self._transport.write(
+            (self._http.send(head) or b"") + (self._http.send(h11.Data(data=body)) or b"")
+        )
+        self._http.send(h11.EndOfMessage())
+        try:
+            await self._over
+        finally:
+            self._sink = self._over = None
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+        else:
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _drain(self, sink: Sink, at: float) -> None:
+        next_event = self._http.next_event
+        while True:
+            event = next_event()
+            if isinstance(event, h11.Data):
+                sink.data(bytes(event.data), at)
+            elif event is h11.NEED_DATA or event is h11.PAUSED:
+                return
+            elif isinstance(event, h11.Response):
+                sink.head(event.status_code, _media_type(event))
+            elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
+                self._finish()
+                return
+
+    def _finish(self) -> None:
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def _fail(self, failure: WireFailed) -> None:
+        if self._over is not None and not self._over.done():
+            self._over.set_exception(failure)
+        self.abort()
+
+
+def _media_type(response: h11.Response) -> str:
+    for name, value in response.headers:
+        if name == b"content-type":
+            return value.decode("latin-1").partition(";")[0].strip().lower()
+    return ""
+
+
+class Pool:
+    """Connections to one address, as many as there are exchanges at a time.
+
+    Args:
+        host: Address to connect to; not used where ``uds`` is set.
+        port: Its port.
+        uds: Unix socket to connect to.
+        clock: Monotonic seconds; stamps the reads.
+    """
+
+    def __init__(
+        self, host: str, port: int, *, uds: Path | None, clock: Callable[[], float]
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._uds = uds
+        self._clock = clock
+        self._idle: list[Wire] = []
+
+    async def connect(self) -> Wire:
+        """A connection that no exchange is using.
+
+        Raises:
+            WireFailed: When none can be made.
+        """
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            wire = self._idle.pop()
+            if wire.reusable and loop.time() - wire.idle_since < IDLE_LIMIT_S:
+                return wire
+            wire.abort()
+        try:
+            if self._uds is not None:
+                _, wire = await loop.create_unix_connection(self._new, str(self._uds))
+            else:
+                _, wire = await loop.create_connection(self._new, self._host, self._port)
+        except OSError as wrong:
+            raise WireFailed(str(wrong), connected=False) from None
+        return wire
+
+    def release(self, wire: Wire) -> None:
+        """Give a connection back."""
+        if wire.reusable:
+            wire.idle_since = asyncio.get_running_loop().time()
+            self._idle.append(wire)
+        else:
+            wire.abort()
+
+    def close(self) -> None:
+        """Drop all idle connections."""
+        while self._idle:
+            self._idle.pop().abort()
+
+    def _new(self) -> Wire:
+        return Wire(self._clock)
