@@ -171,7 +171,7 @@ def margins(bound: Bound, capacity: Capacity) -> tuple[Margin, ...]:
             f"{need.place} has {format_bytes(limit)}{share} = {format_bytes(usable)}: "
             f"{format_bytes(abs(left))} {word}"
         )
-        found.append(Margin(need.place, left, left / usable, (*need.lines, verdict)))
+        found.append(Margin(need.place, left, left / max(1, usable), (*need.lines, verdict)))
     return tuple(found)
 
 
