@@ -44,7 +44,8 @@ class Capacity:
 
     Attributes:
         device_bytes: Memory of the smallest device that the engine will use.
-        node_bytes: Memory of the NUMA node that a worker on the host is bound to.
+        node_bytes: Memory of the NUMA node that a worker on the host is bound to. Where a node's
+            memory can still grow, None: then a worker is judged by the host alone.
         host_bytes: Memory of the host that may be used, the control group's limit heeded.
     """
 
