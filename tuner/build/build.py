@@ -10,11 +10,11 @@ from typing import Literal
 from tuner import paths
 from tuner.build.engine import Engine
 from tuner.build.existing import use_image, use_interpreter
-from tuner.build.image import build_image
+from tuner.build.image import build_image, image_digest
 from tuner.build.load import Recipe, load_recipe, recipe_names
 from tuner.build.progress import Report, silent
 from tuner.build.venv import build_venv, venv_digest
-from tuner.errors import RecipeError
+from tuner.errors import RecipeError, UserError
 
 Launch = Literal["process", "docker"]
 
@@ -61,7 +61,7 @@ def build_engine(
             cache=where,
             report=progress,
             wheelhouse=wheels,
-            base_image=os.environ.get("TUNER_BASE_IMAGE") or None,
+            base_image=_base_image(),
         )
     other = "docker" if launch == "process" else "process"
     raise RecipeError(
@@ -71,15 +71,33 @@ def build_engine(
     )
 
 
+def default_launch(recipe: Recipe) -> Launch:
+    """How a recipe's engine is started where nobody says: as a process, if it can be."""
+    base = recipe.spec.base
+    return "process" if base.venv is not None or base.existing is not None else "docker"
+
+
 def current_digests() -> frozenset[str]:
-    """Digests of the environments that the recipes which come with tuner would build now, here."""
+    """Digests of what the recipes that come with tuner would build now, on this machine.
+
+    What has no interpreter or base image here has no engine here either.
+    """
     found = set()
     for name in recipe_names():
         recipe = load_recipe(name)
-        if (base := recipe.spec.base.venv) is not None:
-            with contextlib.suppress(RecipeError):  # no interpreter for it here: no engine either
-                found.add(venv_digest(recipe, base))
+        base = recipe.spec.base
+        with contextlib.suppress(UserError):
+            if base.venv is not None:
+                found.add(venv_digest(recipe, base.venv))
+        with contextlib.suppress(UserError):
+            ref = _base_image() or (base.image.ref if base.image is not None else None)
+            if ref is not None and (digest := image_digest(recipe, ref)) is not None:
+                found.add(digest)
     return frozenset(found)
+
+
+def _base_image() -> str | None:
+    return os.environ.get("TUNER_BASE_IMAGE") or None
 
 
 def _env_folder(name: str) -> Path | None:

@@ -11,9 +11,9 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from tuner.build.host import host_needs
 from tuner.build.process import build_env
 from tuner.build.recipe import Container
 from tuner.errors import UserError
@@ -103,18 +103,15 @@ def require_image(name: str) -> str:
 
 def container_words(container: Container) -> list[str]:
     """The options of ``docker run`` for what a container needs from this host, patterns resolved."""
-    words: list[str] = []
-    if container.gpus == "all":
-        words += ["--gpus", "all"]
-    for pattern in container.devices:
-        for device in sorted(Path("/").glob(pattern.lstrip("/"))):
-            words += ["--device", str(device)]
-    for mount in container.mounts:
-        if Path(mount.partition(":")[0]).exists():
-            words += ["--volume", f"{mount}:ro"]
-    for name, value in sorted(container.env.items()):
+    needs = host_needs(container)
+    words = ["--gpus", "all"] if needs.gpus else []
+    for device in needs.devices:
+        words += ["--device", device]
+    for host, inside in needs.mounts:
+        words += ["--volume", f"{host}:{inside}:ro"]
+    for name, value in needs.env:
         words += ["--env", f"{name}={value}"]
-    return words
+    return [*words, "--shm-size", str(needs.shm)]
 
 
 class OneRun:

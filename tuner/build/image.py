@@ -56,8 +56,7 @@ def build_image(
     """
     require_daemon()
     ref = base_image or base.ref
-    base_id = require_image(ref)
-    digest = engine_digest(recipe.files_digest, kind="image", base=base_id)
+    digest = _digest(recipe, require_image(ref))
 
     def make(site: Site) -> Engine:
         return _build(recipe, base, ref, digest, site, wheelhouse)
@@ -71,6 +70,16 @@ def build_image(
         make=make,
         good=lambda engine: image_id(engine.image or "") == engine.fingerprint.image,
     )
+
+
+def image_digest(recipe: Recipe, ref: str) -> str | None:
+    """The key that this recipe's image has on a base image; None where the base is not here."""
+    base_id = image_id(ref)
+    return None if base_id is None else _digest(recipe, base_id)
+
+
+def _digest(recipe: Recipe, base_id: str) -> str:
+    return engine_digest(recipe.files_digest, kind="image", base=base_id)
 
 
 def dockerfile(recipe: Recipe, base: ImageBase, ref: str, digest: str, *, wheels: bool) -> str:
@@ -129,7 +138,7 @@ def _build(
             _command(base, tag, context, offline=wheelhouse is not None),
             env=build_env({"DOCKER_BUILDKIT": "1" if _has_buildx() else "0"}),
             timeout_s=_TIMEOUT_S,
-            inner=lambda: _step_in_hand(site.log),
+            inner=_StepInHand(site.log),
         )
     finally:
         docker("image", "prune", "--force", "--filter", f"label={LABEL}={digest}", timeout_s=600)
@@ -220,10 +229,17 @@ def _has_buildx() -> bool:
     return docker("buildx", "version")[0] == 0
 
 
-def _step_in_hand(log: Path) -> str | None:
-    """The step of the recipe that a build's output has come to; None before the first."""
-    found = _STEP.findall(tail(log))
-    return found[-1] if found else None
+class _StepInHand:
+    """Follows a build's output and knows the recipe's step that it has come to; None before the first."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self._last: str | None = None
+
+    def __call__(self) -> str | None:
+        found = _STEP.findall(tail(self._log))
+        self._last = found[-1] if found else self._last
+        return self._last
 
 
 def _exec(argv: list[str]) -> str:

@@ -304,14 +304,14 @@ class Container(Strict):
     """What a container of this engine needs from its host, declared here and nowhere in code.
 
     Attributes:
-        gpus: ``all`` asks the NVIDIA runtime for every device.
+        gpus: ``all`` asks the NVIDIA runtime for every device; ``auto`` does where the host has any.
         devices: Device nodes to pass in; glob patterns are resolved when the container starts.
         mounts: Host folders to mount read-only, ``host:inside``.
         shm: Size of the container's own /dev/shm.
         env: Environment variables only containers need.
     """
 
-    gpus: Literal["none", "all"] = "none"
+    gpus: Literal["none", "all", "auto"] = "none"
     devices: tuple[Line, ...] = ()
     mounts: tuple[Annotated[str, Field(pattern=r"^/[^:]*:/[^:]*$")], ...] = ()
     shm: str = "1GiB"
