@@ -44,7 +44,8 @@ class Capacity:
 
     Attributes:
         device_bytes: Memory of the smallest device that the engine will use.
-        node_bytes: Memory of the NUMA node that a worker on the host is bound to.
+        node_bytes: Memory of the NUMA node that a worker on the host is bound to. Where a node's
+            memory can still grow, None: then a worker is judged by the host alone.
         host_bytes: Memory of the host that may be used, the control group's limit heeded.
     """
 
@@ -171,7 +172,7 @@ def margins(bound: Bound, capacity: Capacity) -> tuple[Margin, ...]:
             f"{need.place} has {format_bytes(limit)}{share} = {format_bytes(usable)}: "
             f"{format_bytes(abs(left))} {word}"
         )
-        found.append(Margin(need.place, left, left / usable, (*need.lines, verdict)))
+        found.append(Margin(need.place, left, left / max(1, usable), (*need.lines, verdict)))
     return tuple(found)
 
 

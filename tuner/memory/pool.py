@@ -24,6 +24,7 @@ __all__ = ["Pool", "kv_bytes_per_token", "plan_pool", "sequence_length", "state_
 
 _GPU_BLOCK = 16
 _CPU_BLOCK = 128
+_CPU_STEP = 32  # the least block of vLLM's attention kernel for the CPU
 _CPU_MLA_BLOCK = 16  # of vLLM's reference kernel, for processors without matrix tiles
 _MLA_ALIGNMENT = 128  # of a block in a model that has latent attention and states together
 _LEAST_TOKENS = 2048  # a step's tokens where nothing is said: the least of the engine's defaults
@@ -195,7 +196,8 @@ def _block_tokens(facts: ModelFacts, request: MemoryRequest, token: Fraction, st
         block = request.block_size or _GPU_BLOCK
     if not (state and token):
         return block
-    step = max(block, _MLA_ALIGNMENT) if latent else block
+    step = max(block, _CPU_STEP) if request.device == "cpu" else block
+    step = max(step, _MLA_ALIGNMENT) if latent else step
     return step * math.ceil(Fraction(state) / (step * token))
 
 

@@ -17,6 +17,7 @@ from tuner.telemetry.samples import DeviceInfo, DeviceSource
 __all__ = ["Hardware", "NumaNode", "detect_hardware", "parse_cpu_list"]
 
 _FLAGS = {"avx512_bf16", "amx_tile"}
+_NODES_SHOW = 0.9  # of the machine's memory, for the nodes to be taken as the whole of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class Hardware:
         physical_cores: Physical cores of the machine; None where unknown.
         memory_total: Bytes of host memory that may be used: the smaller of machine and group limit.
         memory_available: Bytes of it that could be had at the time of asking.
+        machine_memory: Bytes of memory of the whole machine, limits of this process left aside.
         numa: The NUMA nodes; empty where the system shows none.
     """
 
@@ -63,7 +65,20 @@ class Hardware:
     physical_cores: int | None
     memory_total: int
     memory_available: int
+    machine_memory: int
     numa: tuple[NumaNode, ...]
+
+    @property
+    def worker_memory(self) -> int | None:
+        """Bytes that a worker bound to one NUMA node can have at most; None where that is not known.
+
+        On a virtual machine whose memory is plugged in as it is needed, the nodes show less than the
+        machine has, and more a minute later. Then what a node shows is no limit.
+        """
+        shown = [node.memory_total for node in self.numa if node.memory_total is not None]
+        if not shown or sum(shown) < _NODES_SHOW * self.machine_memory:
+            return None
+        return min(max(shown), self.memory_total)
 
     def as_json(self) -> dict[str, Any]:
         """The description as JSON-ready data."""
@@ -101,6 +116,7 @@ def detect_hardware(source: DeviceSource, *, root: Path = Path("/")) -> Hardware
         physical_cores=psutil.cpu_count(logical=False),
         memory_total=total,
         memory_available=available,
+        machine_memory=int(memory.total),
         numa=_numa(root),
     )
 

@@ -18,12 +18,14 @@ from tuner.spec import (
     resolve,
     violations,
 )
+from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending, spent
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide
-from tuner.trial.finalists import outstanding, schedule
+from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.foresight import Foresight
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.runner import TrialRunner
@@ -44,6 +46,7 @@ class StudyRunner:
         self._study = study
         self._trials_allowed = trials or study.space.budget.trials
         self._runner = TrialRunner(study)
+        self._foresight = Foresight(study)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -65,6 +68,12 @@ class StudyRunner:
             NothingFeasible: When no trial passed the gates.
             TunerError: When the baseline itself does not run.
         """
+        try:
+            return self._run_phases()
+        finally:
+            self._foresight.close()
+
+    def _run_phases(self) -> Decision | None:
         self._restore()
         for phase in (self._baseline, self._first, self._search):
             phase()
@@ -74,7 +83,7 @@ class StudyRunner:
         self._repeat(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists)
+        decision = decide(self._trials(), finalists, self._rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -96,7 +105,10 @@ class StudyRunner:
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
-            self._run(self._plan(Origin.BASELINE, baseline(self._study.space, self._study.context)))
+            start = baseline(self._study.space, self._study.context)
+            self._offer(
+                Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
+            )
         first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
         if first.stage is Stage.TOLD and first.metrics is None:
             said = (first.judgement or {}).get("advice", "")
@@ -141,43 +153,50 @@ class StudyRunner:
         return [t.number for t in better[: self._study.space.search.finalists.count]]
 
     def _repeat(self, finalists: list[int]) -> None:
+        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
         base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        plan = schedule(base.number, finalists, self._study.space.search.finalists.rounds)
-        if plan:
-            self._study.voice.say("finalists", numbers=finalists, starts=len(plan))
-        for repeat in outstanding(plan, self._trials()):
-            if self._stopped:
-                return
-            again = self._study.ledger.trial(self._study.row.id, repeat.of)
-            self._run(
-                self._study.ledger.plan(
-                    self._study.row.id,
-                    origin=Origin.REPEAT,
-                    params=again.params,
-                    assignment=again.assignment,
-                    deployment=again.deployment,
-                    repeats=repeat.of,
-                    block=repeat.block,
-                )
+        rounds = self._rounds
+        if finalists:
+            starts = len(schedule(base.number, finalists, 1))
+            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
+        for turn in range(1, rounds + 1):
+            found = standings(self._trials(), finalists, rounds)
+            going = [s.number for s in found if s.open]
+            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
+                if self._stopped:
+                    return
+                self._again(repeat)
+
+    def _again(self, repeat: Repeat) -> None:
+        study = self._study
+        again = study.ledger.trial(study.row.id, repeat.of)
+        self._run(
+            study.ledger.plan(
+                study.row.id,
+                origin=Origin.REPEAT,
+                params=again.params,
+                assignment=again.assignment,
+                deployment=again.deployment,
+                repeats=repeat.of,
+                block=repeat.block,
             )
+        )
 
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, or reject it by the space's own rules; whether it ran."""
-        broken = violations(self._study.space, wanted, self._study.context)
+        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
         trial = self._plan(origin, wanted, chosen)
-        if not broken:
+        broken = violations(self._study.space, wanted, self._study.context)
+        objection = _rejection([rule.reason for rule in broken]) if broken else None
+        if objection is None:
+            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        if objection is None:
             self._run(trial)
             return True
-        self._tell(
-            self._study.ledger.advance(
-                trial,
-                Stage.VERIFIED,
-                verdict=REJECTED,
-                judgement=_rejection([rule.reason for rule in broken]),
-            )
-        )
+        verdict = objection["verdict"]
+        ledger = self._study.ledger
+        self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
@@ -231,6 +250,10 @@ class StudyRunner:
         }
 
     # --- the state -------------------------------------------------------------------------------
+
+    @property
+    def _rounds(self) -> int:
+        return self._study.space.search.finalists.rounds
 
     @property
     def _stopped(self) -> bool:

@@ -208,7 +208,7 @@ class Table:
         stage_functions: Stages and the functions that run in them, in the order of precedence.
         triggers: One pattern over the bytes of a log; a line without it needs no reading once an
             engine has started.
-        exits: What supervisors write when an engine ends, with the group ``code``.
+        exits: What supervisors write when an engine ends, with the group ``code`` or ``signal``.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:

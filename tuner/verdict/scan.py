@@ -289,7 +289,8 @@ class Scanner:
         boot = self._boots[-1]
         for pattern in self._table.exits:
             if (found := pattern.search(line.text)) is not None:
-                boot.exit_code = int(found["code"])
+                named = found.groupdict()
+                boot.exit_code = int(named["code"]) if named.get("code") else -int(found["signal"])
                 boot.exit_line = _proof(line)
         for stage, pattern in self._table.stage_lines:
             if pattern.search(line.text) is None:
