@@ -24,7 +24,6 @@ pytestmark = [
     pytest.mark.docker,
     pytest.mark.engine,
     pytest.mark.timeout(1800),
-    pytest.mark.xdist_group("engines"),
 ]
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - inside the container; it is published on the loopback only
 
