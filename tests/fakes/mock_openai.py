@@ -170,9 +170,9 @@ class Connection(asyncio.Protocol):
 
     async def answer(self, path: str, body: bytes, received: float) -> None:
         if path == "/mock/log":
-            served = [vars(one) for one in self.server.log]
+            log = [vars(one) for one in self.server.log]
             shared = {"peak": self.server.peak, "connections": self.server.connections}
-            return self.plain(200, {"requests": served, **shared})
+            return self.plain(200, {"requests": log, **shared})
         if path == "/v1/models":
             return self.plain(200, {"data": [{"id": "llm"}]})
         if path == "/tokenize":
@@ -310,12 +310,12 @@ async def serve(port: int, uds: str | None, *, log_messages: bool) -> None:
     server = Server(log_messages=log_messages)
     if uds is not None:
         listening = await loop.create_unix_server(lambda: Connection(server), uds)
-        print(uds, flush=True)  # noqa: T201  (the parent reads it)
+        print(uds, flush=True)
     else:
         listening = await loop.create_server(
             lambda: Connection(server), "127.0.0.1", port, backlog=1024
         )
-        print(listening.sockets[0].getsockname()[1], flush=True)  # noqa: T201  (the parent reads it)
+        print(listening.sockets[0].getsockname()[1], flush=True)
     gc.freeze()
     await listening.serve_forever()
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tuner.errors import UserError
 from tuner.load.record import ErrorClass, Record
-from tuner.load.store import parse_record, read_records, record_line, save_records, write_records
+from tuner.load.store import dump_records, parse_record, read_records, record_line, write_records
 
 seconds = st.floats(0, 1e6).map(lambda at: round(at, 7))
 counts = st.none() | st.integers(0, 10**7)
@@ -48,7 +48,7 @@ def test_a_record_comes_back_as_it_was(record: Record) -> None:
 @given(st.lists(records, max_size=4))
 def test_lines(population: list[Record]) -> None:
     out = io.StringIO()
-    assert write_records(population, out) == len(population)
+    assert dump_records(population, out) == len(population)
     lines = out.getvalue().split("\n")[:-1]
     assert [parse_record(json.loads(line)) for line in lines] == population
 
@@ -101,14 +101,14 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_an_empty_population(tmp_path: Path) -> None:
-    save_records([], tmp_path / "records.jsonl")
+    write_records(tmp_path / "records.jsonl", [])
     assert list(read_records(tmp_path / "records.jsonl")) == []
 
 
 def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     one = parse_record({**GOOD, "chunk_times": [0.1] * 200})
-    save_records((one for _ in range(2000)), path)
+    write_records(path, (one for _ in range(2000)))
     tracemalloc.start()
     assert sum(1 for _ in read_records(path)) == 2000
     peak = tracemalloc.get_traced_memory()[1]

@@ -33,7 +33,7 @@ def record_line(record: Record) -> str:
     return json.dumps(values, separators=(",", ":"))
 
 
-def write_records(records: Iterable[Record], out: IO[str]) -> int:
+def dump_records(records: Iterable[Record], out: IO[str]) -> int:
     """Write records, one a line; how many they were."""
     count = 0
     for record in records:
@@ -42,10 +42,10 @@ def write_records(records: Iterable[Record], out: IO[str]) -> int:
     return count
 
 
-def save_records(records: Iterable[Record], path: Path) -> int:
-    """Write records to a new file; how many they were."""
+def write_records(path: Path, records: Iterable[Record]) -> int:
+    """Write records to a file, in place of what it held; how many they were."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
-        return write_records(records, out)
+        return dump_records(records, out)
 
 
 def read_records(path: Path) -> Iterator[Record]:
