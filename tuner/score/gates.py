@@ -63,7 +63,6 @@ class GateResult:
             limit of 0 it is the plain difference.
         constraint: The same for a sampler: at most 0 when passed, in [-1, 1], smooth at the limit.
             A figure half as good as asked gives 0.5, twice as good -0.5. 1 where there is no figure.
-        load: The load that it was measured under, where a result has several.
     """
 
     gate: Gate
@@ -71,12 +70,6 @@ class GateResult:
     outcome: Outcome
     margin: float | None
     constraint: float
-    load: str = ""
-
-    @property
-    def name(self) -> str:
-        """The gate's name, with the load's before it where there are several."""
-        return f"{self.load}:{self.gate.name}" if self.load else self.gate.name
 
 
 def judge(gates: Iterable[Gate], figures: Mapping[str, float | None]) -> tuple[GateResult, ...]:

@@ -93,7 +93,7 @@ class Standing:
         lack = (self.complete_at - self.success_rate) / max(
             self.complete_at, self.success_rate, 1e-9
         )
-        return {"population": lack} | {r.name: r.constraint for r in self.gates}
+        return {"population": lack} | {r.gate.name: r.constraint for r in self.gates}
 
 
 def stand(
