@@ -12,7 +12,12 @@ from tuner import paths
 from tuner.build import Engine, build_engine, load_recipe, make_model, verify_engine
 from tuner.build.process import build_env
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
+
+
+@pytest.fixture
+def own_folders() -> None:
+    """The user's cache is wanted here: it holds the built engine."""
 
 
 @pytest.fixture(scope="module")
