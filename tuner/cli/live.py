@@ -50,7 +50,7 @@ def panel(view: StudyView) -> RenderableType:
 def _build(view: StudyView) -> Text:
     build = view.build
     line = Text(f"engine {build['recipe']}  ", style="bold")
-    line.append(f"step {build['number']}/{build['of']} {build['step']}  ")
+    line.append(f"step {build['place']}/{build['of']} {build['step']}  ")
     line.append(str(build["line"])[-80:], style="dim")
     return line
 
@@ -147,7 +147,7 @@ class PlainLines:
         view, data = self._view, what.data
         match what.kind:
             case "build":
-                step = f"engine {data['recipe']}: step {data['number']}/{data['of']} {data['step']}"
+                step = f"engine {data['recipe']}: step {data['place']}/{data['of']} {data['step']}"
                 fresh = step != self._step
                 self._step = step
                 return step if fresh else None

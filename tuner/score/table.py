@@ -12,7 +12,7 @@ from tuner.score.summary import Summary
 
 SHOWN = (
     *("weighted", "module_score", "output_tps", "uncached_input_tps", "cached_tps"),
-    *("cache_hit_rate", "request_rps", "wall_s"),
+    *("cache_hit_rate", "request_rps", "goodput_rps", "wall_s"),
     *("output_tps_p10", "output_tps_p50", "output_tps_p90"),
     *("decode_tps_p10", "decode_tps_p50"),
     *("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"),

@@ -20,11 +20,12 @@ from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
 from tuner.trial.environment import whole_environment
 from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import read_back
-from tuner.verdict import Judgement, TrialStage
+from tuner.verdict import TrialStage
 
 MAX_ATTEMPTS = 3
 
@@ -212,7 +213,7 @@ class TrialRunner:
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict),
+            verdict=str(judgement.verdict) if judgement.failed else "healthy",
             judgement=judgement_json(judgement),
         )
 
@@ -232,23 +233,6 @@ class TrialRunner:
         after = self._study.ledger.advance(trial, stage, detail=detail, **found)
         self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
         return after
-
-
-def judgement_json(judgement: Judgement) -> dict[str, Any]:
-    """What the ledger keeps of a judgement."""
-    return {
-        "verdict": str(judgement.verdict),
-        "title": judgement.title,
-        "stage": str(judgement.stage),
-        "rule": judgement.rule,
-        "evidence": [asdict(p) for p in judgement.evidence],
-        "notes": [asdict(p) for p in judgement.notes],
-        "advice": judgement.advice,
-        "teaches": judgement.teaches,
-        "retry": str(judgement.retry),
-        "violation": judgement.violation,
-        "failed": judgement.failed,
-    }
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

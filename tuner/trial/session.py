@@ -219,7 +219,7 @@ def _build(recipe: str, launch: Literal["process", "docker"], voice: Voice) -> E
             "build",
             recipe=recipe,
             step=progress.step,
-            number=progress.number,
+            place=progress.number,
             of=progress.total,
             line=progress.line,
         )

@@ -18,12 +18,14 @@ from tuner.spec import (
     resolve,
     violations,
 )
+from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending, spent
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide
 from tuner.trial.finalists import outstanding, schedule
+from tuner.trial.foresight import Foresight
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.runner import TrialRunner
@@ -44,6 +46,7 @@ class StudyRunner:
         self._study = study
         self._trials_allowed = trials or study.space.budget.trials
         self._runner = TrialRunner(study)
+        self._foresight = Foresight(study)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -65,6 +68,12 @@ class StudyRunner:
             NothingFeasible: When no trial passed the gates.
             TunerError: When the baseline itself does not run.
         """
+        try:
+            return self._run_phases()
+        finally:
+            self._foresight.close()
+
+    def _run_phases(self) -> Decision | None:
         self._restore()
         for phase in (self._baseline, self._first, self._search):
             phase()
@@ -164,20 +173,18 @@ class StudyRunner:
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, or reject it by the space's own rules; whether it ran."""
-        broken = violations(self._study.space, wanted, self._study.context)
+        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
         trial = self._plan(origin, wanted, chosen)
-        if not broken:
+        broken = violations(self._study.space, wanted, self._study.context)
+        objection = _rejection([rule.reason for rule in broken]) if broken else None
+        if objection is None:
+            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        if objection is None:
             self._run(trial)
             return True
-        self._tell(
-            self._study.ledger.advance(
-                trial,
-                Stage.VERIFIED,
-                verdict=REJECTED,
-                judgement=_rejection([rule.reason for rule in broken]),
-            )
-        )
+        verdict = objection["verdict"]
+        ledger = self._study.ledger
+        self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:

@@ -21,6 +21,7 @@ from tuner.verdict.rules import NUMBERS, CompiledNoise, CompiledRule, Rule, Tabl
 from tuner.verdict.tracebacks import Entry, Tracebacks
 
 _CHUNK = 4 * 2**20
+_BATCH = 1_000
 _START_LINES = 20_000
 """Lines of a start that are all read; an engine that has not started by then is read by triggers."""
 _SETTLE_LINES = 500
@@ -36,6 +37,10 @@ _BORING = 200
 _ACCESS = re.compile(r'"(?P<verb>GET|POST) (?P<path>/\S{0,200}) [^"]{0,20}" (?P<status>\d{3})')
 _RECORD = re.compile(rb"(?:INFO|WARNING|ERROR|DEBUG) [\d :.-]+\[?([\w./]+:\d+)\]")
 _LAST_LINES = 6
+_STORM_HEAD = b"Exception in ASGI application"
+_STORM_BODY = re.compile(
+    rb"(?:(?:\(\w+ pid=\d+\) )?(?:[ \t|+][^\n]*|Traceback [^\n]*|During [^\n]*|The above [^\n]*)?\n)+"
+)
 
 
 def read_log(source: Path | Iterable[str | bytes], rules: Table | None = None) -> LogReading:
@@ -65,9 +70,14 @@ def _chunks(source: Path | Iterable[str | bytes]) -> Iterator[bytes]:
             while chunk := file.read(_CHUNK):
                 yield chunk
         return
+    batch: list[bytes] = []
     for line in source:
         raw = line.encode(errors="replace") if isinstance(line, str) else line
-        yield raw if raw.endswith(b"\n") else raw + b"\n"
+        batch.append(raw if raw.endswith(b"\n") else raw + b"\n")
+        if len(batch) == _BATCH:
+            yield b"".join(batch)
+            batch.clear()
+    yield b"".join(batch)
 
 
 def _utf16(path: Path) -> Iterator[bytes]:
@@ -94,6 +104,8 @@ class Scanner:
         self._watch = _START_LINES
         self._seen: Counter[bytes] = Counter()
         self._hit_keys: set[bytes] = set()
+        self._storm = 0
+        self._read_to = 0
 
     @property
     def stage(self) -> Stage:
@@ -126,8 +138,27 @@ class Scanner:
             stop = end if stop < 0 else stop
             self._number += 1
             self._watch -= 1
-            self._line(data[at:stop])
+            raw = data[at:stop]
+            self._read_to = self._number
+            self._line(raw, self._number)
             at = stop + 1
+            if _STORM_HEAD in raw:
+                at = self._pass_storm(data, at, end)
+
+    def _pass_storm(self, data: bytes, at: int, end: int) -> int:
+        """Past the traceback of a failed request, when there were very many of them already."""
+        self._storm += 1
+        if self._storm <= _BORING:
+            return at
+        body = _STORM_BODY.match(data, at, end)
+        if body is None or b"Dead" in body[0]:
+            return at
+        stop = data.find(b"\n", body.end(), end) + 1
+        if stop == 0 or b"Dead" in data[body.end() : stop]:
+            return at
+        self._number += data.count(b"\n", at, stop)
+        self._read_to = self._number
+        return stop
 
     def _skip(self, data: bytes, at: int, end: int) -> int:
         """Where the next line with a trigger begins; the lines before it are counted."""
@@ -171,11 +202,12 @@ class Scanner:
 
     def _read_tail(self) -> tuple[Proof, ...]:
         lines = self._tail.split(b"\n")[:-1]
+        if len(lines) > 1 and len(self._tail) == _TAIL_BYTES:
+            del lines[0]  # most likely the end of a line only
         first = self._number - len(lines) + 1
-        boot = self._boots[-1]
         for number, raw in enumerate(lines, first):
-            if b'" ' in raw and number >= boot.first:
-                self._access(boot, number, raw.decode(errors="replace"))
+            if number > self._read_to:
+                self._line(raw, number)
         kept = [
             Proof(first + offset, line.text[:EVIDENCE_WIDTH])
             for offset, raw in enumerate(lines[-_TAIL_LINES:], max(0, len(lines) - _TAIL_LINES))
@@ -208,8 +240,8 @@ class Scanner:
 
     # ---------------------------------------------------------------- lines to hits
 
-    def _line(self, raw: bytes) -> None:
-        for line in parse(raw.decode(errors="replace"), self._number):
+    def _line(self, raw: bytes, number: int) -> None:
+        for line in parse(raw.decode(errors="replace"), number):
             if not self._noisy(line):
                 self._read(line)
 
@@ -257,7 +289,8 @@ class Scanner:
         boot = self._boots[-1]
         for pattern in self._table.exits:
             if (found := pattern.search(line.text)) is not None:
-                boot.exit_code = int(found["code"])
+                named = found.groupdict()
+                boot.exit_code = int(named["code"]) if named.get("code") else -int(found["signal"])
                 boot.exit_line = _proof(line)
         for stage, pattern in self._table.stage_lines:
             if pattern.search(line.text) is None:

@@ -109,14 +109,16 @@ def test_a_link_to_nothing_and_over_a_file_stops(inside: Path) -> None:
 def test_the_status_of_a_program_decides(
     inside: Path, argv: list[str], status: int, said: str
 ) -> None:
-    done = _apply(inside, do="run", argv=argv, env={}, needs_module=None)
+    done = _apply(inside, do="run", argv=argv, env={}, needs_module=None, timeout_s=20)
     assert done.returncode == status
     assert said in done.stdout
 
 
 def test_a_step_for_a_missing_module_is_skipped_aloud(inside: Path) -> None:
     for module, said in (("nothere.at.all", "skipped"), ("json.tool", "ran")):
-        done = _apply(inside, do="run", argv=["echo", "ran"], env={}, needs_module=module)
+        done = _apply(
+            inside, do="run", argv=["echo", "ran"], env={}, needs_module=module, timeout_s=20
+        )
         assert done.returncode == 0
         assert said in done.stdout
 
