@@ -18,12 +18,16 @@ CASES = [case for case in load_cases() if case.verdict is not None]
 CARRIERS: dict[str, Callable[[int, str], str]] = {
     "journald": lambda i, s: f"Nov 30 10:00:{i % 60:02} gpu-host vllm-serve[4242]: {s}",
     "journald iso": lambda i, s: f"2026-11-30T10:00:{i % 60:02}+0100 gpu-host python3[4242]: {s}",
-    "syslog precise": lambda i, s: f"2026-11-30T10:00:{i % 60:02}.123456+01:00 host vllm.service[7]: {s}",
+    "syslog precise": lambda i, s: (
+        f"2026-11-30T10:00:{i % 60:02}.123456+01:00 host vllm.service[7]: {s}"
+    ),
     "compose": lambda i, s: f"vllm-1  | {s}",
     "compose brackets": lambda i, s: f"[vllm]                 | {s}",
     "compose coloured": lambda i, s: f"\x1b[36mqwen3.5-4b  |\x1b[0m {s}",
     "docker timestamps": lambda i, s: f"2026-11-30T10:00:{i % 60:02}.123456789Z {s}",
-    "docker json": lambda i, s: json.dumps({"log": s + "\n", "stream": "stderr", "time": "2026-11-30T10:00:00Z"}),
+    "docker json": lambda i, s: json.dumps(
+        {"log": s + "\n", "stream": "stderr", "time": "2026-11-30T10:00:00Z"}
+    ),
     "journald json": lambda i, s: json.dumps({"MESSAGE": s, "_PID": "4242"}),
     "kubernetes": lambda i, s: f"2026-11-30T10:00:{i % 60:02}.123456789+00:00 stderr F {s}",
     "kubectl prefix": lambda i, s: f"[pod/vllm-7f9b789b85-bkgth/server] {s}",
@@ -136,7 +140,7 @@ def test_any_text_is_read_without_an_error(lines: list[str]) -> None:
     judgement = judged([line.replace("\n", " ") for line in lines])
     assert judgement.verdict
     for proof in judgement.evidence:
-        assert not any(ord(c) < 32 and c != "\t" or ord(c) == 127 for c in proof.text)
+        assert not any((ord(c) < 32 and c != "\t") or ord(c) == 127 for c in proof.text)
 
 
 @given(st.binary(max_size=3000))

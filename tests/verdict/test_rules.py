@@ -74,7 +74,12 @@ def test_signal_names_are_all_raised_somewhere() -> None:
 
     source = Path(signals.__file__).read_text(encoding="utf-8")
     quoted = re.findall(r'"(\w+)"', source)
-    assert {name for name in SIGNALS if quoted.count(name) < 2} <= {"differs", "ignored", "fell_back", "not_shown"}
+    assert {name for name in SIGNALS if quoted.count(name) < 2} <= {
+        "differs",
+        "ignored",
+        "fell_back",
+        "not_shown",
+    }
 
 
 def test_patterns_cannot_run_away() -> None:
@@ -86,7 +91,8 @@ def test_patterns_cannot_run_away() -> None:
 
 def bad_tables() -> Iterator[tuple[str, dict[str, Any]]]:
     kinds = [
-        {"id": v.value, "title": "t", "teaches": False, "retry": "none", "advice": "a"} for v in Verdict
+        {"id": v.value, "title": "t", "teaches": False, "retry": "none", "advice": "a"}
+        for v in Verdict
     ]
     base: dict[str, Any] = {
         "format": 1, "triggers": ["E"], "exits": [], "verdict": kinds, "noise": [], "stage": [], "rule": [], "signal": [],

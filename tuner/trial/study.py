@@ -23,8 +23,8 @@ from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending, spent
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide
-from tuner.trial.finalists import outstanding, schedule
+from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
@@ -83,7 +83,7 @@ class StudyRunner:
         self._repeat(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists)
+        decision = decide(self._trials(), finalists, self._rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -105,7 +105,10 @@ class StudyRunner:
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
-            self._run(self._plan(Origin.BASELINE, baseline(self._study.space, self._study.context)))
+            start = baseline(self._study.space, self._study.context)
+            self._offer(
+                Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
+            )
         first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
         if first.stage is Stage.TOLD and first.metrics is None:
             said = (first.judgement or {}).get("advice", "")
@@ -150,25 +153,34 @@ class StudyRunner:
         return [t.number for t in better[: self._study.space.search.finalists.count]]
 
     def _repeat(self, finalists: list[int]) -> None:
+        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
         base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        plan = schedule(base.number, finalists, self._study.space.search.finalists.rounds)
-        if plan:
-            self._study.voice.say("finalists", numbers=finalists, starts=len(plan))
-        for repeat in outstanding(plan, self._trials()):
-            if self._stopped:
-                return
-            again = self._study.ledger.trial(self._study.row.id, repeat.of)
-            self._run(
-                self._study.ledger.plan(
-                    self._study.row.id,
-                    origin=Origin.REPEAT,
-                    params=again.params,
-                    assignment=again.assignment,
-                    deployment=again.deployment,
-                    repeats=repeat.of,
-                    block=repeat.block,
-                )
+        rounds = self._rounds
+        if finalists:
+            starts = len(schedule(base.number, finalists, 1))
+            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
+        for turn in range(1, rounds + 1):
+            found = standings(self._trials(), finalists, rounds)
+            going = [s.number for s in found if s.open]
+            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
+                if self._stopped:
+                    return
+                self._again(repeat)
+
+    def _again(self, repeat: Repeat) -> None:
+        study = self._study
+        again = study.ledger.trial(study.row.id, repeat.of)
+        self._run(
+            study.ledger.plan(
+                study.row.id,
+                origin=Origin.REPEAT,
+                params=again.params,
+                assignment=again.assignment,
+                deployment=again.deployment,
+                repeats=repeat.of,
+                block=repeat.block,
             )
+        )
 
     # --- one trial -------------------------------------------------------------------------------
 
@@ -238,6 +250,10 @@ class StudyRunner:
         }
 
     # --- the state -------------------------------------------------------------------------------
+
+    @property
+    def _rounds(self) -> int:
+        return self._study.space.search.finalists.rounds
 
     @property
     def _stopped(self) -> bool:
