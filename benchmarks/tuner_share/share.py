@@ -52,9 +52,15 @@ def main(state: str, study: str) -> None:
     print("| trial | tuner's share, s | " + " | ".join(names) + " |")
     print("|---:|---:|" + "---:|" * len(names))
     for number, total, own in found:
-        print(f"| {number} | {total:.2f} | " + " | ".join(f"{own.get(n, 0.0):.2f}" for n in names) + " |")
+        print(
+            f"| {number} | {total:.2f} | "
+            + " | ".join(f"{own.get(n, 0.0):.2f}" for n in names)
+            + " |"
+        )
     totals = [total for _, total, _ in found]
-    print(f"\nmedian {statistics.median(totals):.2f} s, most {max(totals):.2f} s, over {len(totals)} trials")
+    print(
+        f"\nmedian {statistics.median(totals):.2f} s, most {max(totals):.2f} s, over {len(totals)} trials"
+    )
 
 
 if __name__ == "__main__":
