@@ -18,13 +18,12 @@ from tuner.build import (
     make_model,
     verify_engine,
 )
-from tuner.build.dockercli import docker
+from tuner.build.dockercli import container_words, docker
 
 pytestmark = [
     pytest.mark.docker,
     pytest.mark.engine,
     pytest.mark.timeout(1800),
-    pytest.mark.xdist_group("engines"),
 ]
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - inside the container; it is published on the loopback only
 
@@ -48,7 +47,7 @@ def container(engine: Engine) -> Iterator[str]:
     model = make_model(engine, "tiny-hybrid")
     assert engine.image is not None
     status, said = docker(
-        "run", "--detach", "--init", "--publish", "127.0.0.1::8000",
+        "run", "--detach", "--init", "--publish", "127.0.0.1::8000", *container_words(engine.container),
         "--volume", f"{model}:/model:ro", "--env", "VLLM_CPU_KVCACHE_SPACE=1",
         engine.image, *engine.server, "--model", "/model", "--served-model-name", "llm",
         "--host", EVERYWHERE, "--max-model-len", "2048", "--max-num-seqs", "2", "--enforce-eager",

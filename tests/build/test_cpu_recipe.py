@@ -12,7 +12,7 @@ from tuner import paths
 from tuner.build import Engine, build_engine, load_recipe, make_model, verify_engine
 from tuner.build.process import build_env
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ def own_folders() -> None:
 
 @pytest.mark.engine
 @pytest.mark.timeout(1800)
-@pytest.mark.xdist_group("engines")
 def test_the_kernels_pass_their_tests_inside_the_engine() -> None:
     recipe = load_recipe("cpu")
     engine = build_engine(recipe)
