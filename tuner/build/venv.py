@@ -19,7 +19,8 @@ from tuner.build.layout import INSIDE, PLAN, lay_out
 from tuner.build.load import Recipe
 from tuner.build.process import build_env
 from tuner.build.progress import Report
-from tuner.build.recipe import PipStep, RunStep, VenvBase
+from tuner.build.recipe import VenvBase
+from tuner.build.steps import PipStep, RunStep
 from tuner.build.verify import require, results_of
 from tuner.errors import RecipeError
 from tuner.quantity import parse_bytes
@@ -50,7 +51,7 @@ def build_venv(
         store.engine_root(cache, recipe.name, digest),
         cache=cache,
         steps=("environment", *(step.name for step in recipe.spec.steps), "checks"),
-        disk=parse_bytes(base.disk),
+        space=store.Space(parse_bytes(base.disk), cache),
         report=report,
         make=make,
     )
@@ -62,7 +63,12 @@ def venv_digest(recipe: Recipe, base: VenvBase) -> str:
 
 
 def _digest(recipe: Recipe, tag: str) -> str:
-    return engine_digest(recipe.files_digest, kind="venv", base=tag)
+    """The key; a program that a step only uses where it is there makes another engine."""
+    wanted = {step.needs_program for step in recipe.spec.steps if isinstance(step, RunStep)} - {
+        None
+    }
+    there = [name for name in sorted(filter(None, wanted)) if shutil.which(name) is not None]
+    return engine_digest(recipe.files_digest, kind="venv", base=" ".join([tag, *there]))
 
 
 def find_interpreter(base: VenvBase, recipe: Recipe) -> tuple[Path, str]:

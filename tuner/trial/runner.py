@@ -24,7 +24,7 @@ from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
-from tuner.trial.readback import read_back
+from tuner.trial.readback import facts_json, read_back
 from tuner.verdict import TrialStage
 
 MAX_ATTEMPTS = 3
@@ -159,9 +159,14 @@ class TrialRunner:
         live.trial = self._advance(live.trial, Stage.READY, _wait_json(waited))
 
     def _compare(self, live: _Live) -> None:
-        found = read_back(live.launch.log, Deployment.from_json(live.trial.deployment))
-        live.ending.findings = found.findings
+        """Hold what the engine says it runs against what was asked; by default a lie ends the trial."""
         live.ending.stage = TrialStage.READY
+        deployment = Deployment.from_json(live.trial.deployment)
+        found = read_back(live.launch.log, live.launch.base_url, deployment)
+        live.ending.findings = found.findings
+        self._study.ledger.note(
+            self._study.row.id, "readback", facts_json(found), live.trial.number
+        )
 
     def _probe(self, live: _Live) -> None:
         live.ending.stage = TrialStage.PROBING
