@@ -2,9 +2,10 @@
 
 The chunks of 64 streams arrive by the thousand a second, and what the client spends on one of them
 delays the stamp of the next. httpx hands a chunk through four layers and two task switches before
-its caller can look at a clock; here a read is stamped, parsed by h11 (the parser that httpx stands
-on) and given to its sink in one call. ``benchmarks/load_client`` measures the difference. Nothing
-is ever sent twice: a connection that fails ends its request, and the request is a failure.
+its caller can look at a clock. Here a read is stamped and put aside; once all sockets that were
+ready have been read, h11 (the parser that httpx stands on) and the sinks get what was put aside.
+``benchmarks/load_client`` measures the difference. Nothing is ever sent twice: a connection that
+fails ends its request, and the request is a failure.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class WireFailed(Exception):
 
 
 class Sink(Protocol):
-    """Takes a response in, piece by piece."""
+    """Takes an exchange in, piece by piece."""
+
+    def sent(self, at: float) -> None:
+        """The first byte of the request is being given to the socket."""
 
     def head(self, status: int, content_type: str) -> None:
         """The status and the media type have arrived."""
@@ -46,11 +50,38 @@ class Sink(Protocol):
         """A piece of the body has arrived, read at a time."""
 
 
+class Reads:
+    """What was read and not parsed yet, over all connections of a loop.
+
+    An engine emits the tokens of all streams in one step, so reads come in bursts. To parse the
+    first before the second is stamped would make the second late.
+
+    Args:
+        clock: Monotonic seconds; stamps the reads.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._waiting: list[tuple[Wire, bytes, float]] = []
+
+    def add(self, wire: Wire, data: bytes) -> None:
+        """Stamp a read and put it aside until the sockets that are ready now have been read."""
+        self._waiting.append((wire, data, self.clock()))
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Parse what was put aside."""
+        waiting, self._waiting = self._waiting, []
+        for wire, data, at in waiting:
+            wire.parse(data, at)
+
+
 class Wire(asyncio.Protocol):
     """One connection: one exchange at a time, kept open between them."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
         self._sink: Sink | None = None
         self._over: asyncio.Future[None] | None = None
@@ -69,8 +100,11 @@ class Wire(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Stamp a read, parse it, hand it on (asyncio calls this)."""
-        at = self._clock()
+        """Stamp a read and put it aside (asyncio calls this)."""
+        self._reads.add(self, data)
+
+    def parse(self, data: bytes, at: float) -> None:
+        """Parse what was read at a time and hand it on."""
         if self._sink is None:
             self.abort()  # bytes that nobody asked for: this connection is out of step
             return
@@ -82,11 +116,12 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the exchange under way (asyncio calls this)."""
+        self._reads.flush()
         if self._sink is None:
             return
         try:
             self._http.receive_data(b"")
-            self._drain(self._sink, self._clock())
+            self._drain(self._sink, self._reads.clock())
         except h11.RemoteProtocolError:
             pass  # the response was not complete, as the line below says
         why = f"connection lost: {exc}" if exc else "the server closed the connection"
@@ -102,10 +137,10 @@ class Wire(asyncio.Protocol):
             raise WireFailed("the server closed the connection", connected=True)
         self._sink = sink
         self._over = asyncio.get_running_loop().create_future()
-        self._transport.write(
-            (self._http.send(head) or b"") + (self._http.send(h11.Data(data=body)) or b"")
-        )
+        request = (self._http.send(head) or b"") + (self._http.send(h11.Data(data=body)) or b"")
         self._http.send(h11.EndOfMessage())
+        sink.sent(self._reads.clock())
+        self._transport.write(request)
         try:
             await self._over
         finally:
@@ -167,7 +202,7 @@ class Pool:
         self._host = host
         self._port = port
         self._uds = uds
-        self._clock = clock
+        self._reads = Reads(clock)
         self._idle: list[Wire] = []
 
     async def connect(self) -> Wire:
@@ -205,4 +240,4 @@ class Pool:
             self._idle.pop().abort()
 
     def _new(self) -> Wire:
-        return Wire(self._clock)
+        return Wire(self._reads)
