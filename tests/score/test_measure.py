@@ -101,6 +101,10 @@ def test_only_backward_clocks_leave_everything_with_time_unknown(make_record: Ma
     assert "backwards" in found.unmeasured["ttft_s"]
 
 
+def test_wall_time_begins_when_the_first_request_was_due(make_record: Make) -> None:
+    assert measure([make_record(1.0, scheduled=0.0, ttft=1.0)]).wall_s == pytest.approx(3.0)
+
+
 @pytest.mark.parametrize("wall", [0.0, -1.0, float("nan")])
 def test_a_wall_time_that_is_none_is_said(make_record: Make, wall: float) -> None:
     found = measure([make_record()], wall_s=wall)
@@ -140,7 +144,7 @@ def test_success_without_counts_is_flagged(make_record: Make) -> None:
 def test_answer_of_one_token_has_no_decode_rate(make_record: Make) -> None:
     found = measure([make_record(output=1)])
     assert (found.tpot_s, found.request_decode_tps, found.itl_s) == (None, None, None)
-    assert "more than one output token" in found.unmeasured["request_decode_tps"]
+    assert "two tokens or more" in found.unmeasured["request_decode_tps"]
     assert found.request_output_tps is not None
 
 

@@ -6,6 +6,7 @@ its whole language; ``docs/reference/recipes.md`` explains it.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -13,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from tuner.quantity import parse_bytes
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+_SWALLOWS = re.compile(r"\|\|\s*(?:true\b|:|exit\s+0)|;\s*true\b|(?<!\|)\|\s*tee\b|\bset \+e\b")
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Package = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
 Line = Annotated[str, Field(min_length=1, pattern=r"^[^\r\n\x00]*$")]
 When = Literal["build", "verify", "both"]
 
@@ -48,16 +51,21 @@ class ImageBase(Strict):
     Attributes:
         ref: The base image: a name with a tag or a digest that the daemon has or can pull.
         python: The interpreter inside that the engine runs with.
-        venv: Folder for a virtual environment inside the image; None installs into ``python`` itself.
+        venv: Whether a virtual environment is made inside, from ``python``. It is built in a stage of
+            its own, so the image carries no wheels and no traces of building; its steps may then write
+            only below ``{root}``, ``{site}`` and ``{prefix}``.
         packages: Debian packages installed before the first step.
-        disk: Disk that the image and its building need.
+        build_packages: Further ones for the stage that builds the environment, as a compiler; only with
+            ``venv``, since they stay behind with that stage.
+        disk: Disk that building needs on top of the base image.
         network: Network of the build's own containers: ``none`` cuts it off.
     """
 
     ref: Line
     python: Line = "python3"
-    venv: Line | None = None
-    packages: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")], ...] = ()
+    venv: bool = False
+    packages: tuple[Package, ...] = ()
+    build_packages: tuple[Package, ...] = ()
     disk: str
     network: Literal["default", "host", "none"] = "default"
 
@@ -72,10 +80,14 @@ class ExistingBase(Strict):
     """Something that the user already has: nothing is built, it is fingerprinted and checked.
 
     Attributes:
-        python: The interpreter inside an image that is used as it is.
+        python: An interpreter of this machine; None for the one that tuner itself runs with.
+        image: An image, or a container whose image it is, for engines that run in containers.
+        image_python: The interpreter inside that image.
     """
 
-    python: Line = "python3"
+    python: Line | None = None
+    image: Line | None = None
+    image_python: Line = "python3"
 
 
 class Base(Strict):
@@ -189,6 +201,8 @@ class RunStep(_Step):
         argv: The program and its arguments, no shell; ``{python}``, ``{recipe}`` … are replaced.
         timeout_s: Longest time it may take, in seconds.
         needs_module: Skip the step, and say so, where the engine has no such Python module.
+        needs_program: Skip the step, and say so, where there is no such program, as a compiler. Whether
+            there is one is part of the engine's key on this machine.
         env: Environment variables for this program only.
     """
 
@@ -196,7 +210,18 @@ class RunStep(_Step):
     argv: tuple[Line, ...] = Field(min_length=1)
     timeout_s: int = Field(default=1800, ge=1)
     needs_module: Line | None = None
+    needs_program: Line | None = None
     env: dict[EnvName, Line] = {}
+
+    @field_validator("argv")
+    @classmethod
+    def _honest(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for word in value:
+            if found := _SWALLOWS.search(word):
+                raise ValueError(
+                    f"{found.group().strip()!r} hides the exit status of what stands before it"
+                )
+        return value
 
 
 Step = Annotated[PipStep | CopyStep | PatchStep | LinkStep | RunStep, Field(discriminator="do")]
@@ -286,14 +311,14 @@ class Container(Strict):
     """What a container of this engine needs from its host, declared here and nowhere in code.
 
     Attributes:
-        gpus: ``all`` asks the NVIDIA runtime for every device.
+        gpus: ``all`` asks the NVIDIA runtime for every device; ``auto`` does where the host has any.
         devices: Device nodes to pass in; glob patterns are resolved when the container starts.
         mounts: Host folders to mount read-only, ``host:inside``.
         shm: Size of the container's own /dev/shm.
         env: Environment variables only containers need.
     """
 
-    gpus: Literal["none", "all"] = "none"
+    gpus: Literal["none", "all", "auto"] = "none"
     devices: tuple[Line, ...] = ()
     mounts: tuple[Annotated[str, Field(pattern=r"^/[^:]*:/[^:]*$")], ...] = ()
     shm: str = "1GiB"
@@ -346,4 +371,25 @@ class RecipeSpec(Strict):
                 raise ValueError(f"{kind} {twice[0]!r} is declared twice")
         if self.base.existing is not None and self.steps:
             raise ValueError("a recipe with base existing builds nothing, so it has no steps")
+        if self.base.image is not None and self.base.image.venv:
+            self._stays_inside()
+        elif self.base.image is not None and self.base.image.build_packages:
+            raise ValueError("base.image.build_packages needs base.image.venv: true")
         return self
+
+    def _stays_inside(self) -> None:
+        """Only the environment's own folder leaves the stage that it is built in."""
+        for step in self.steps:
+            places: tuple[str, ...] = ()
+            if isinstance(step, CopyStep):
+                places = (step.to,)
+            elif isinstance(step, PatchStep):
+                places = step.targets
+            elif isinstance(step, LinkStep):
+                places = (step.link,)
+            for place in places:
+                if not place.startswith(("{root}", "{site}", "{prefix}")):
+                    raise ValueError(
+                        f"step {step.name!r} writes to {place}: with image.venv only {{root}}, {{site}} "
+                        "and {prefix} are kept"
+                    )

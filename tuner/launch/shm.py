@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 SHM = Path("/dev/shm")  # noqa: S108 - the folder is the subject
-OURS = re.compile(r"psm_|sem\.mp-|vllm|nccl-|torch_|ray_|cuda")
-"""Names that Python's multiprocessing, torch, NCCL and vLLM give. Other files may be somebody's data."""
+OURS = re.compile(r"psm_|sem\.mp-|vllm|nccl-")
+"""Names that multiprocessing, vLLM and NCCL give. Any other file may be somebody's data."""
+
+_SETTLE = 2.0
+"""Seconds for which a file must stay unmapped before it is taken for left: a neighbour's engine that
+is just starting creates a semaphore and maps it a moment later."""
 
 
 def snapshot() -> tuple[str, ...]:
@@ -19,27 +25,48 @@ def snapshot() -> tuple[str, ...]:
         return ()
 
 
-def leftovers(before: tuple[str, ...]) -> tuple[str, ...]:
-    """Files that an engine left: new, ours, of an engine's kind, and mapped by no live process."""
-    fresh = [name for name in snapshot() if name not in set(before) and OURS.match(name)]
-    mine = [name for name in fresh if _uid(name) == os.getuid()]
-    if not mine:
-        return ()
-    used = _in_use()
-    return tuple(name for name in mine if name not in used)
+def leftovers(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Files that an engine left: new, ours, of an engine's kind, and mapped by no live process.
+
+    Args:
+        before: Names that were there before the engine.
+        seen: Names that the engine's own processes were seen to have mapped. For any other name
+            this waits until it has been unmapped for two seconds.
+    """
+    found = _candidates(before)
+    if doubtful := found - seen:
+        time.sleep(_SETTLE)
+        found = (found & seen) | (doubtful & _candidates(before))
+    return tuple(sorted(found))
 
 
-def sweep(before: tuple[str, ...]) -> tuple[str, ...]:
+def sweep(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Remove what :func:`leftovers` finds.
 
     Returns:
-        The names that were removed.
+        The names that could not be removed.
     """
-    removed = []
-    for name in leftovers(before):
-        (SHM / name).unlink(missing_ok=True)
-        removed.append(name)
-    return tuple(removed)
+    stuck = []
+    for name in leftovers(before, seen):
+        try:
+            (SHM / name).unlink(missing_ok=True)
+        except OSError:
+            stuck.append(name)
+    return tuple(stuck)
+
+
+def mapped_by(pids: Iterable[int]) -> frozenset[str]:
+    """Names in /dev/shm that these processes have mapped or open."""
+    return frozenset(name for pid in pids for name in _used_by(str(pid)))
+
+
+def _candidates(before: tuple[str, ...]) -> frozenset[str]:
+    fresh = {name for name in set(snapshot()) - set(before) if OURS.match(name)}
+    mine = {name for name in fresh if _uid(name) == os.getuid()}
+    if not mine:
+        return frozenset()
+    used = mapped_by(int(name) for name in os.listdir("/proc") if name.isdigit())
+    return frozenset(mine - used)
 
 
 def _uid(name: str) -> int | None:
@@ -49,18 +76,12 @@ def _uid(name: str) -> int | None:
         return None
 
 
-def _in_use() -> set[str]:
-    """Names in /dev/shm that some process has mapped or open."""
+def _used_by(pid: str) -> set[str]:
     prefix = f"{SHM}/"
-    used: set[str] = set()
-    for pid in (name for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-            handles = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-        except OSError:
-            continue
-        used.update(
-            line.split(prefix, 1)[1].split()[0] for line in maps.splitlines() if prefix in line
-        )
-        used.update(h.removeprefix(prefix).split(" ")[0] for h in handles if h.startswith(prefix))
-    return used
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+        handles = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return set()
+    used = {line.split(prefix, 1)[1].split()[0] for line in maps.splitlines() if prefix in line}
+    return used | {h.removeprefix(prefix).split(" ")[0] for h in handles if h.startswith(prefix)}

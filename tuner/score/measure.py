@@ -11,13 +11,17 @@ import numpy as np
 from tuner.load.record import Record
 from tuner.score.columns import Columns, Mask, from_records
 from tuner.score.distribution import Distribution, Floats
+from tuner.score.goodput import Limits, goodput
 from tuner.score.metrics import Metrics
 
 Since = Literal["sent", "scheduled"]
 """Where a latency starts: at the send, or when the request was due (open loop, lagging client)."""
 
 _NO_SUCCESS = "no request succeeded"
-_NO_CACHED = "no answer said how many tokens were cached: start the server with --enable-prompt-tokens-details"
+_NO_CACHED = (
+    "no answer said how many tokens were cached "
+    "(a server says it when started with --enable-prompt-tokens-details)"
+)
 
 
 def measure(
@@ -27,17 +31,20 @@ def measure(
     planned: int | None = None,
     cached_reported: bool | None = None,
     since: Since = "sent",
+    limits: Limits | None = None,
 ) -> Metrics:
     """The metrics of one load.
 
     Args:
         records: Every request that was planned, whatever became of it.
-        wall_s: Wall time of the load. By default from the first send to the last end.
+        wall_s: Wall time of the load. By default from when the first request was due or sent to the
+            last end.
         planned: How many requests the workload planned, where the records may be fewer; those that
             are missing count as never sent. By default as many as there are records.
         cached_reported: Whether the server reports cached tokens at all. Then an answer that says
             none had none. By default true when at least one answer says a number.
         since: Where TTFT and E2E latency start.
+        limits: Limits for the goodput, always from the send.
 
     Raises:
         ValueError: When ``planned`` is less than the number of records.
@@ -54,7 +61,12 @@ def measure(
     wall = _wall(table, wall_s, unmeasured)
     times = _latencies(table, ok, since)
     _explain_latencies(times, table, ok, unmeasured)
+    if limits is None:
+        unmeasured["goodput_rps"] = unmeasured["goodput_share"] = "no limits were given"
+    elif wall is None:
+        unmeasured["goodput_rps"] = unmeasured["wall_s"]
     if total == 0:
+        unmeasured.setdefault("goodput_share", "no request was planned")
         unmeasured["success_rate"] = "no request was planned"
     if attempted == 0:
         unmeasured["attempted_success_rate"] = "no request was sent"
@@ -79,6 +91,7 @@ def measure(
         finish_reasons=table.finish_reason.counts(ok),
         repeated_answer_rate=_repeated(table, ok, unmeasured),
         repetition_rate=_repetitive(table, ok, tokens.output, unmeasured),
+        goodput=None if limits is None else goodput(table, limits, planned=total, wall_s=wall),
         faults=_faults(table, ok),
         unmeasured=unmeasured,
         **times,
@@ -116,8 +129,6 @@ def _tokens(
         uncached = prompt - cached
     else:
         why = _NO_CACHED if prompt is not None else "the source has no prompt tokens"
-        if "cached_tokens" in table.absent:
-            why = "the source has no cached tokens"
         for name in ("cached_tokens", "uncached_tokens", "cached_tps", "uncached_input_tps"):
             unmeasured[name] = why
         unmeasured["cache_hit_rate"] = why
@@ -140,20 +151,21 @@ def _tokens(
 
 
 def _sum(table: Columns, name: str, ok: Mask) -> int | None:
-    if name in table.absent:
+    if name in table.absent and ok.any():
         return None
     values: Floats = getattr(table, name)[ok]
     return int(np.clip(np.nan_to_num(values), 0, None).sum())
 
 
 def _wall(table: Columns, given: float | None, unmeasured: dict[str, str]) -> float | None:
-    """The wall time: what was given, or from the first send to the last end."""
+    """The wall time: what was given, or from the first start to the last end."""
     wall, why = given, "the wall time that was given is not positive"
     if given is None:
         sound = ~table.clock_faults
-        sent, end = table.sent[sound], table.end[sound]
-        sent, end = sent[np.isfinite(sent)], end[np.isfinite(end)]
-        wall = float(end.max() - sent.min()) if sent.size and end.size else None
+        starts = np.fmin(table.scheduled, table.sent)[sound]
+        ends = table.end[sound]
+        starts, ends = starts[np.isfinite(starts)], ends[np.isfinite(ends)]
+        wall = float(ends.max() - starts.min()) if starts.size and ends.size else None
         why = "no wall time was given and the records have no times to take it from"
         if len(table) and not sound.any():
             why = "the clock of every record ran backwards"
@@ -187,14 +199,14 @@ def _latencies(table: Columns, ok: Mask, since: Since) -> dict[str, Distribution
     }
 
 
-_NEEDS = {
-    "ttft_s": "time of the first token",
-    "itl_s": "chunk times",
-    "tpot_s": "time of the first token with more than one output token",
-    "e2e_s": "time of the send and of the end",
-    "request_output_tps": "output tokens with a whole time",
-    "request_decode_tps": "times of the first token and the end with more than one output token",
-    "send_lag_s": "time when it was due and was sent",
+_LACKING = {
+    "ttft_s": "no success says when its first token came",
+    "itl_s": "no success has times of its chunks",
+    "tpot_s": "no success of two tokens or more says when its first token came",
+    "e2e_s": "no success says how long it took",
+    "request_output_tps": "no success says its output tokens and how long it took",
+    "request_decode_tps": "no success of two tokens or more says when its first token came",
+    "send_lag_s": "no request says when it was due and when it was sent",
 }
 
 
@@ -206,13 +218,13 @@ def _explain_latencies(
         if found is not None:
             continue
         if name == "send_lag_s":
-            unmeasured[name] = f"no request has a {_NEEDS[name]}"
+            unmeasured[name] = _LACKING[name]
         elif not ok.any():
             unmeasured[name] = _NO_SUCCESS
         elif bool(table.clock_faults[ok].all()):
             unmeasured[name] = "the clock of every success ran backwards"
         else:
-            unmeasured[name] = f"no success has a {_NEEDS[name]}"
+            unmeasured[name] = _LACKING[name]
 
 
 def _repeated(table: Columns, ok: Mask, unmeasured: dict[str, str]) -> float | None:
@@ -228,8 +240,8 @@ def _repeated(table: Columns, ok: Mask, unmeasured: dict[str, str]) -> float | N
 def _repetitive(
     table: Columns, ok: Mask, output: int | None, unmeasured: dict[str, str]
 ) -> float | None:
-    repetitive = _sum(table, "repetitive_tokens", ok)
-    rate = _ratio(repetitive, output)
+    counted = "repetitive_tokens" not in table.absent
+    rate = _ratio(_sum(table, "repetitive_tokens", ok), output) if counted else None
     if rate is None:
         unmeasured["repetition_rate"] = "the source did not count repetition"
     return rate

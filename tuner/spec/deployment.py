@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,18 @@ class Deployment:
     """What is started for a trial.
 
     Attributes:
-        recipe: Name of the engine's recipe.
-        model: The model as the search space names it.
+        recipe: Name of the engine's recipe, or the absolute path of its folder.
+        model: The model: ``make:NAME:SEED`` for one made on the spot, else an absolute path.
         launch: How it is started: ``process`` or ``docker``.
-        argv: Arguments of the server, without the interpreter, host and port, which the launcher adds.
+        argv: Arguments of the server, without the interpreter, model, served name, host and port,
+            which the launcher adds.
         env: Environment of the server, in the order of the names.
         served_name: The model's name in requests.
+        secrets: Variables of the server whose values are taken from the tuner's own environment
+            when the server starts, each with the name to take it from; in the order of the names.
+        files: Files that arguments and variables point to, with the SHA-256 of their content.
+        image: The container image, where the search space chooses one.
+        version: The engine's version, where the search space chooses one.
     """
 
     recipe: str
@@ -30,6 +37,10 @@ class Deployment:
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
     served_name: str
+    secrets: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
+    image: str | None = None
+    version: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The deployment as JSON-ready data; :meth:`from_json` reads it back."""
@@ -40,6 +51,10 @@ class Deployment:
             "argv": list(self.argv),
             "env": dict(self.env),
             "served_name": self.served_name,
+            "secrets": dict(self.secrets),
+            "files": dict(self.files),
+            "image": self.image,
+            "version": self.version,
         }
 
     @classmethod
@@ -52,9 +67,20 @@ class Deployment:
             argv=tuple(data["argv"]),
             env=tuple(sorted(data["env"].items())),
             served_name=data["served_name"],
+            secrets=tuple(sorted(data.get("secrets", {}).items())),
+            files=tuple(sorted(data.get("files", {}).items())),
+            image=data.get("image"),
+            version=data.get("version"),
         )
 
     @property
     def digest(self) -> str:
         """SHA-256 of the whole, for telling whether two points are the same deployment."""
         return hashlib.sha256(json.dumps(self.as_json(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def command_line(self) -> str:
+        """The arguments and variables as a shell would take them, for people to read."""
+        variables = [f"{name}={shlex.quote(value)}" for name, value in self.env]
+        hidden = [f'{name}="${source}"' for name, source in self.secrets]
+        return " ".join([*variables, *hidden, "vllm-server", *map(shlex.quote, self.argv)])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tuner.launch.base import Exit, Launch
 from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.load.record import Record
 from tuner.verdict import (
     Asked,
     Evidence,
@@ -30,6 +31,7 @@ class Ending:
         findings: What it runs with that was not asked.
         cancelled: Whether the study was told to stop.
         stalled: Whether a load made no progress while the engine was up.
+        broken: A request that a live engine failed to answer, where that ended the trial.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -40,6 +42,7 @@ class Ending:
     findings: tuple[Finding, ...] = ()
     cancelled: bool = False
     stalled: bool = False
+    broken: Record | None = None
     silence: float | None = None
     deadline: float | None = None
 
@@ -64,7 +67,12 @@ class Ending:
     def failed(self) -> bool:
         """Whether the trial is over before its end."""
         return bool(
-            self.waited is not None or self.exit is not None or self.findings or self.cancelled or self.stalled
+            self.waited is not None
+            or self.broken is not None
+            or self.exit is not None
+            or self.findings
+            or self.cancelled
+            or self.stalled
         )
 
     def note_exit(self, found: Exit | None) -> None:
@@ -97,7 +105,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             silence=ending.silence,
             deadline=ending.deadline,
             request_stalled=ending.stalled,
-            http=_http(ending.waited),
+            http=_http(ending),
             findings=ending.findings,
             oom_kills=1 if ending.exit is not None and ending.exit.over_limit else None,
         )
@@ -108,7 +116,9 @@ def _exit_facts(found: Exit | None) -> ExitFacts | None:
     return None if found is None else ExitFacts(status=found.status, signal=found.signal)
 
 
-def _http(waited: Waited | None) -> HttpFacts | None:
-    if waited is None or waited.ended is not Ended.BROKEN:
+def _http(ending: Ending) -> HttpFacts | None:
+    if ending.broken is not None:
+        return HttpFacts(health=200, completion=ending.broken.status, asked_completion=True)
+    if ending.waited is None or ending.waited.ended is not Ended.BROKEN:
         return None
-    return HttpFacts(health=200, completion=waited.status, asked_completion=True)
+    return HttpFacts(health=200, completion=ending.waited.status, asked_completion=True)

@@ -35,10 +35,10 @@ def require(text: str, lines: Sequence[str], target: str) -> None:
             f"{target}:{line}: CRLF line ends", f"convert it: sed -i 's/\\r$//' {target}"
         )
     present = {line.strip() for line in text.split("\n")}
-    for line in lines:
-        if line.strip() not in present:
+    for needed in lines:
+        if needed.strip() not in present:
             raise PatchError(
-                f"{target}: precondition not met: no line {line.strip()!r}",
+                f"{target}: precondition not met: no line {needed.strip()!r}",
                 "the base is another version than the patch was written for, or is patched already",
             )
 

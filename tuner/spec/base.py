@@ -1,0 +1,97 @@
+"""What all models of the search space share: strictness, and the amounts as people write them."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic.json_schema import WithJsonSchema
+
+from tuner.quantity import parse_bytes, parse_seconds
+
+
+class Strict(BaseModel):
+    """The base of everything that a search space declares.
+
+    Unknown keys are refused (a key that is misspelt would otherwise do nothing), nothing is
+    converted ("4" is text and 4 is a number), and a loaded value never changes.
+    """
+
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+        populate_by_name=False,
+    )
+
+
+def _seconds(value: Any) -> Any:
+    if isinstance(value, str):
+        return parse_seconds(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("is no duration: write a number of seconds, or text as in 90s or 1h30m")
+    return float(value)
+
+
+def _size(value: Any) -> Any:
+    if isinstance(value, str):
+        return parse_bytes(value)
+    raise ValueError("is no size: write it with its unit, as in 8GiB")
+
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+def _share(value: Any) -> Any:
+    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
+        return float(found[1]) / 100
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise ValueError("is no share: write a percentage as in 2%, or a number from 0 to 1")
+
+
+Seconds = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(ge=0),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"},
+            ]
+        }
+    ),
+]
+"""A duration: a number of seconds, or text such as ``90s`` and ``1h30m``."""
+
+_SIZE_SCHEMA = {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"}
+
+Bytes = Annotated[int, BeforeValidator(_size), Field(ge=1), WithJsonSchema(_SIZE_SCHEMA)]
+"""A size with its unit, such as ``8GiB``; kept in bytes."""
+
+Share = Annotated[
+    float,
+    BeforeValidator(_share),
+    Field(ge=0, le=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "string", "pattern": r"^\d+(\.\d+)? ?%$"},
+            ]
+        }
+    ),
+]
+"""A part of a whole: ``2%`` or 0.02; kept as a number from 0 to 1."""
+
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+"""A name that is also the name of a folder: small letters, digits, dots, dashes, underscores."""
+
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+"""The name of an environment variable."""

@@ -1,0 +1,171 @@
+"""A search space in lines for people: everything that it declares, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tuner.quantity import format_bytes, format_seconds
+from tuner.spec.axes import Layout, layout
+from tuner.spec.checks.parameters import domain_text
+from tuner.spec.context import Context
+from tuner.spec.dependencies import group_of
+from tuner.spec.limits import Amount
+from tuner.spec.parameter import Parameter
+from tuner.spec.points import baseline, first_points, grid_size
+from tuner.spec.resolve import resolve
+from tuner.spec.score import Gates
+from tuner.spec.space import SearchSpace
+from tuner.spec.targets import notes
+from tuner.spec.values import key, label
+
+_AT_MOST = frozenset({"ttft_p90_s"})
+
+
+def describe(space: SearchSpace, context: Context) -> list[str]:
+    """All of a search space: what is searched, fixed, ruled out, asked, and what may be spent.
+
+    Args:
+        space: The search space.
+        context: The machine and the workloads.
+
+    Raises:
+        SpaceError: When the space does not hold together on this machine.
+    """
+    plan = layout(space, context)
+    sections = (
+        ("study", _study(space, context)),
+        ("engine", _engine(space)),
+        ("parameters", _parameters(space)),
+        ("groups", _groups(space, plan)),
+        ("computed", _computed(space)),
+        ("rules", _rules(space)),
+        ("first points", _first(space, context)),
+        ("workload", _workloads(space)),
+        ("score", _score(space)),
+        ("limits", _limits(space, context)),
+        ("notes", iter(notes(space))),
+        ("baseline", iter([resolve(space, baseline(space, context), context).command_line])),
+    )
+    lines: list[str] = []
+    for title, body in sections:
+        inside = list(body)
+        if inside:
+            lines += [f"{title}:", *(f"  {line}" for line in inside)]
+    return lines
+
+
+def _study(space: SearchSpace, context: Context) -> Iterator[str]:
+    search = space.search
+    endless = any(axis.size is None for axis in layout(space, context).axes)
+    count = "no end of points" if endless else f"{grid_size(space, context):,} points"
+    startup = f", {search.startup} trials at random first" if search.sampler == "tpe" else ""
+    yield f"{space.study}: {count}, sampler {search.sampler}{startup}, seed {space.seed}"
+    finalists = search.finalists
+    if finalists.count:
+        yield (
+            f"finalists: the best {finalists.count}, measured again against the baseline with "
+            f"{4 * finalists.rounds} starts each"
+        )
+    yield f"fingerprint {space.fingerprint}"
+
+
+def _engine(space: SearchSpace) -> Iterator[str]:
+    engine = space.engine
+    yield f"recipe {', '.join(space.recipes)}, started as a {engine.launch}"
+    yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
+    if engine.allow_code:
+        yield "flags and variables that load code are allowed (allow_code: true)"
+    for name, secret in engine.env.items():
+        source = getattr(secret, "from_env", None)
+        if source is not None:
+            yield f"env {name} is taken from ${source} at each start"
+
+
+def _parameters(space: SearchSpace) -> Iterator[str]:
+    groups = group_of(space.document)
+    for name, parameter in space.parameters.items():
+        yield _parameter(name, parameter, groups.get(name))
+        if parameter.description:
+            yield f"    {parameter.description}"
+        for choice, bundle in (parameter.bundle or {}).items():
+            sets = [*bundle.flags, *bundle.env]
+            yield f"    {choice} sets {', '.join(sets) if sets else 'nothing'}"
+
+
+def _parameter(name: str, parameter: Parameter, group: str | None) -> str:
+    aim = parameter.aim or ("a bundle" if parameter.bundle else "used in expressions")
+    values = f"in the group {group}" if group else domain_text(parameter)
+    unit = f" {parameter.unit}" if parameter.unit else ""
+    when = f"; exists when {parameter.when}" if parameter.when else ""
+    return f"{name} ({aim}): {values}{unit}; baseline {key(label(parameter.baseline))}{when}"
+
+
+def _groups(space: SearchSpace, plan: Layout) -> Iterator[str]:
+    for name, group in space.groups.items():
+        when = f"; exists when {group.when}" if group.when else ""
+        count = len(plan.entries[name])
+        yield f"{name} ({', '.join(group.members)}): {count} combinations{when}"
+        for entry in plan.entries[name][:20]:
+            yield "    " + ", ".join(f"{one} {key(label(value))}" for one, value in entry.items())
+        if count > 20:
+            yield f"    … and {count - 20} more"
+
+
+def _computed(space: SearchSpace) -> Iterator[str]:
+    for name, item in space.computed.items():
+        yield f"{name} ({item.aim or 'used in expressions'}) = {item.value}"
+
+
+def _rules(space: SearchSpace) -> Iterator[str]:
+    for rule in space.rules:
+        yield f"{rule.text}: {rule.reason}"
+
+
+def _first(space: SearchSpace, context: Context) -> Iterator[str]:
+    start = baseline(space, context)
+    for found in first_points(space, context):
+        changed = {name: value for name, value in found.items() if start.get(name) != value}
+        yield ", ".join(f"{name} {key(value)}" for name, value in changed.items()) or "the baseline"
+
+
+def _workloads(space: SearchSpace) -> Iterator[str]:
+    for load in space.loads:
+        facts = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
+        weight = f", weight {load.weight:g}" if len(space.loads) > 1 else ""
+        yield f"{load.name}: {load.workload.kind}{weight}; {facts}"
+
+
+def _score(space: SearchSpace) -> Iterator[str]:
+    weights = space.score.weights
+    yield (
+        f"{weights.output_tps:g} * output TPS + {weights.uncached_input_tps:g} * uncached input "
+        f"TPS + {weights.cached_tps:g} * cached TPS ({space.score.profile})"
+    )
+    for name in Gates.model_fields:
+        value = getattr(space.score.gates, name)
+        bound = "at most" if name in _AT_MOST else "at least"
+        yield f"gate {name}: off" if value == "off" else f"gate {name}: {bound} {value:g}"
+
+
+def _limits(space: SearchSpace, context: Context) -> Iterator[str]:
+    budget = space.budget
+    parts = [f"{budget.trials} trials"] if budget.trials is not None else []
+    if budget.wall is not None:
+        parts.append(f"{format_seconds(budget.wall)} of wall time")
+    if budget.engine is not None:
+        parts.append(f"{format_seconds(budget.engine)} of engine time")
+    yield f"budget: {' or '.join(parts)}, whichever comes first"
+    hardware = context.hardware
+    yield (
+        f"machine: {hardware.cores} cores, {format_bytes(hardware.memory_bytes)}, "
+        f"{hardware.devices} devices"
+    )
+    yield f"host memory of the engine: at most {_amount(space.memory.host)}"
+    if hardware.devices:
+        yield f"free memory of each device: at least {_amount(space.memory.device_floor)}"
+
+
+def _amount(amount: Amount) -> str:
+    if amount.bytes is not None:
+        return format_bytes(amount.bytes)
+    return f"{(amount.share or 0.0) * 100:g} % of what there is"

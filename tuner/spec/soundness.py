@@ -1,0 +1,130 @@
+"""Whether a search space holds together: every expression computed, the baseline and the first points real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tuner.errors import SpaceError
+from tuner.spec.axes import axes
+from tuner.spec.context import Context
+from tuner.spec.dependencies import axis_order, condition
+from tuner.spec.document import SpaceDocument
+from tuner.spec.evaluation import Absent, Value, holds, show
+from tuner.spec.expression import ExpressionError, parse
+from tuner.spec.points import baseline, completed
+from tuner.spec.resolve import computed_values, resolve, violations
+from tuner.spec.samples import samples
+from tuner.spec.space import SearchSpace
+from tuner.spec.strict_yaml import Place
+from tuner.spec.targets import check_quarrels
+from tuner.spec.values import label
+
+
+def asks_hardware(document: SpaceDocument) -> frozenset[str]:
+    """The facts of the machine that the search space hangs on and does not give itself."""
+    texts = [item.value for item in document.computed.values()]
+    texts += [str(rule.forbid or rule.require) for rule in document.rules]
+    texts += [text for axis in axis_order(document) if (text := condition(document, axis))]
+    for group in document.groups.values():
+        sizes = group.parallel
+        amounts = (group.require, sizes and sizes.equals, sizes and sizes.divides)
+        texts += [text for text in amounts if isinstance(text, str)]
+    asked = {name for text in texts for name in parse(text).names if name.startswith("hardware.")}
+    own = document.hardware
+    given = {
+        "hardware.devices": own.devices,
+        "hardware.cores": own.cores,
+        "hardware.memory_gib": own.memory,
+        "hardware.device_memory_gib": own.device_memory,
+    }
+    return frozenset(name for name in asked if given[name] is None)
+
+
+def check(space: SearchSpace, context: Context) -> None:
+    """Check a search space on a machine.
+
+    :func:`load_space` does so itself where nothing in the space asks about the machine.
+
+    Raises:
+        SpaceError: When an expression cannot be computed for values that it may meet, two tuned
+            values set the same thing, a group has no combination, or the baseline or a first point
+            is not in the space or breaks a rule.
+    """
+    for place, text in _truths(space.document):
+        _try_out(space, place, text, context)
+    for name, item in space.computed.items():
+        _try_out(space, ("computed", name, "value"), item.value, context, owner=name)
+    check_quarrels(space, context)
+    axes(space, context)
+    _check_baseline(space, context)
+    for index, written in enumerate(space.document.first):
+        _check_first(space, index, {name: label(value) for name, value in written.items()}, context)
+
+
+def _truths(document: SpaceDocument) -> Iterator[tuple[Place, str]]:
+    """Conditions and rules, with their places."""
+    for axis in axis_order(document):
+        if text := condition(document, axis):
+            yield ("groups" if axis in document.groups else "parameters", axis, "when"), text
+    for index, rule in enumerate(document.rules):
+        key = "forbid" if rule.forbid is not None else "require"
+        yield ("rules", index, key), str(rule.forbid or rule.require)
+
+
+def _try_out(
+    space: SearchSpace, place: Place, text: str, context: Context, owner: str | None = None
+) -> None:
+    """Compute an expression on the values that its names may have."""
+    expression = parse(text)
+    names: Mapping[str, Value] = {}
+    try:
+        for names in samples(space, (*expression.names, *([owner] if owner else [])), context):
+            known = {**names, **computed_values(space, names)}
+            if owner is None:
+                _truth(text, known)
+    except ExpressionError as error:
+        used = {name: names[name] for name in sorted(expression.names) if name in names}
+        values = ", ".join(f"{name} = {show(value)}" for name, value in used.items())
+        said = f"{error} (with {values})" if values else str(error)
+        raise space.source.error(
+            place, said, "make the expression hold for every value that it can meet"
+        ) from error
+
+
+def _truth(text: str, names: Mapping[str, Value]) -> None:
+    try:
+        holds(parse(text), names)
+    except Absent:
+        return
+
+
+def _check_baseline(space: SearchSpace, context: Context) -> None:
+    try:
+        start = baseline(space, context)
+    except SpaceError as error:
+        raise space.source.error(("parameters",), f"the baseline: {error.message}") from error
+    resolve(space, start, context)
+    if broken := violations(space, start, context):
+        raise space.source.error(
+            ("rules", space.rules.index(broken[0])),
+            f"the baseline breaks the rule {broken[0].text}: {broken[0].reason}",
+            "choose another baseline, or mend the rule",
+        )
+
+
+def _check_first(
+    space: SearchSpace, index: int, written: Mapping[str, object], context: Context
+) -> None:
+    place: Place = ("first", index)
+    for name in written:
+        if name not in space.parameters:
+            raise space.source.error((*place, name), f"{name} is not a parameter")
+    try:
+        found = completed(space, written, context)  # type: ignore[arg-type] # labels of choices
+    except SpaceError as error:
+        raise space.source.error(place, f"this point: {error.message}") from error
+    resolve(space, found, context)
+    if broken := violations(space, found, context):
+        raise space.source.error(
+            place, f"this point breaks the rule {broken[0].text}: {broken[0].reason}"
+        )
