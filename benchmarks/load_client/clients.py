@@ -20,7 +20,6 @@ from tuner.load.answer import Answer
 from tuner.load.endpoint import Endpoint
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.run import run_load
-from tuner.load.salt import salt_of
 
 PROMPT = "word " * 40
 
@@ -34,7 +33,7 @@ def ours(
         for number in range(requests)
     )
     plan = Plan("bench", 0, sessions, Closed(streams))
-    result = run_load(plan, Endpoint("llm", port=port), salt=salt_of("bench"))
+    result = run_load(plan, Endpoint("llm", port=port), salt="bench")
     assert all(record.ok for record in result.records), result.records[0].detail
     zero = result.zero
     return [

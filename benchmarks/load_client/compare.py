@@ -3,11 +3,11 @@ r"""How exact and how light the load client is, beside other clients in the same
 A mock server whose emission times are known (``tests/fakes/mock_openai.py``) streams to 64 requests
 at a time. Each client runs in a process of its own, one after another in each round, and the order
 turns from round to round. CPU is user plus system time: of guidellm all its processes, of the others
-what they spend after their imports. Each client runs with few and with many chunks a request, and the
-difference of the two gives the CPU of a chunk without what the client spends on its start. The errors are those of ``ours`` and ``httpx``, whose
-stamps can be laid beside the server's: TTFT is the first chunk's stamp less that of the sending, which
-is taken just before the bytes go to the socket, so its error is what lies between the emission of
-the first chunk and its stamp.
+what they spend after their imports. Each client runs with few and with many chunks a request, and
+the difference of the two gives the CPU of a chunk without what the client spends on its start. The
+errors are those of ``ours`` and ``httpx``, whose stamps can be laid beside the server's: TTFT is the
+first chunk's stamp less that of the sending, which is taken just before the bytes go to the socket,
+so its error is what lies between the emission of the first chunk and its stamp.
 
     python benchmarks/load_client/compare.py --vllm-python ENGINE/bin/python \
         --guidellm VENV/bin/guidellm --tokenizer MODEL_FOLDER
