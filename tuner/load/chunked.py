@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 _SIZE = re.compile(rb"([0-9a-fA-F]{1,16})[ \t]*(?:;[^\r\n]*)?")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00\r\n]*")
 _MAX_LINE = 16 * 1024
 
 
@@ -69,6 +70,8 @@ class ChunkedBody:
     def _line(self, line: bytes) -> None:
         """Take in a line that stands between chunks."""
         if self._trailers:
+            if line and not _TRAILER.fullmatch(line):
+                raise BadChunk(f"no trailer field: {line[:40]!r}")
             self.done = not line
             return
         found = _SIZE.fullmatch(line)
