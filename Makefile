@@ -4,11 +4,12 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help tune test test-fast lint typecheck format schema clean-venv
+.PHONY: help tune test test-fast test-engine test-docker lint typecheck format schema clean-venv
 help:
 	@echo "make tune       build the engine, tune it, write deploy/local-cpu/computility-run.yaml"
 	@echo "make test       the whole test suite, a short study on the real engine included"
 	@echo "make test-fast  what needs no engine, in under two minutes"
+	@echo "make test-docker  the container tests, with a Docker daemon of their own (root, Debian)"
 	@echo "make lint       ruff, mypy, import-linter"
 
 .venv/.installed: pyproject.toml constraints.txt tuner/__init__.py
@@ -32,7 +33,11 @@ test-fast: .venv/.dev
 	$(BIN)/pytest -m "not engine and not docker and not browser" -n auto
 
 test-engine: .venv/.dev
-	$(BIN)/pytest -m engine
+	$(BIN)/pytest -m "engine and not docker"
+
+# Needs root on Debian: starts a Docker daemon of its own, and leaves it running for the next time.
+test-docker: .venv/.dev
+	host="$$(.ci/docker-up)" && DOCKER_HOST="$$host" $(BIN)/pytest -m docker
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,9 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a process, a listening port, an open file or shared memory."""
     before = (_children(), _listening(), len(list(Path("/proc/self/fd").iterdir())), shm.snapshot())
     yield
-    children = _children() - before[0]
+    deadline = time.monotonic() + 3
+    while (children := _children() - before[0]) and time.monotonic() < deadline:
+        time.sleep(0.05)  # what was killed a moment ago may still be going
     assert not children, f"processes left behind: {children}"
     assert not _listening() - before[1], "a port still listens"
     if request.node.get_closest_marker("xdist_group"):

@@ -4,7 +4,8 @@ Each study has a baseline and 30 candidates on a synthetic engine: a measurement
 true figure times log-normal noise, times the machine's drift, which goes on from run to run. The
 procedure is the tuner's own (:mod:`tuner.score`): A/A runs of the baseline, one run for each
 candidate, repeats while they can change the finalists, then A-B-B-A pairs until the answer is
-clear. Beside it stand plans that repeat everything a fixed number of times.
+clear. Beside it stand plans that repeat everything a fixed number of times, in rounds of random
+order, so that drift does not decide for them.
 
 Usage: python benchmarks/decisions/simulate.py [--studies 200] [--seed 1]
 """
@@ -21,7 +22,7 @@ from scipy import stats
 
 from tuner.score.confirm import Confirmation, Decision, Next, winner
 from tuner.score.contenders import Selection, contenders
-from tuner.score.noise import pooled_noise
+from tuner.score.noise import Noise, pooled_noise
 from tuner.score.paired import ABBA, Arm, Run
 
 CANDIDATES = 30
@@ -106,20 +107,28 @@ def confirm(engine: Engine, name: str) -> Decision:
 
 
 def fixed_plan(repeats: int, *, corrected: bool) -> Plan:
-    """Every candidate and the baseline so many times, then a t test of the best one."""
+    """So many rounds over the baseline and every candidate, then a t test of the best one.
+
+    Each round has an order of its own, and what differs between rounds is taken out.
+    """
 
     def plan(engine: Engine) -> Outcome:
         names = ["baseline", *engine.effects]
-        logs = {name: [math.log(engine.run(name)) for _ in range(repeats)] for name in names}
-        means = {name: float(np.mean(values)) for name, values in logs.items()}
-        best = max(engine.effects, key=lambda name: means[name])
-        gain = means[best] - means["baseline"]
-        if repeats == 1:
-            return Outcome(best if gain > 0 else None, math.expm1(gain), engine.runs)
-        pooled = pooled_noise([np.exp(values).tolist() for values in logs.values()])
-        error = 0.025 / (len(engine.effects) if corrected else 1)
-        clear = gain > pooled.bound(error, repeats, repeats)
-        return Outcome(best if clear else None, math.expm1(gain), engine.runs)
+        logs = np.empty((repeats, len(names)))
+        for lap in logs:
+            for index in engine.generator.permutation(len(names)):
+                lap[index] = math.log(engine.run(names[index]))
+        logs -= logs.mean(axis=1, keepdims=True)
+        means = logs.mean(axis=0)
+        best = int(np.argmax(means[1:])) + 1
+        gain = float(means[best] - means[0])
+        clear = gain > 0
+        if repeats > 1:
+            df = (repeats - 1) * (len(names) - 1)
+            noise = Noise(math.sqrt(float(((logs - means) ** 2).sum()) / df), df)
+            error = 0.025 / (len(engine.effects) if corrected else 1)
+            clear = gain > noise.bound(error, repeats, repeats)
+        return Outcome(names[best] if clear else None, math.expm1(gain), engine.runs)
 
     return plan
 

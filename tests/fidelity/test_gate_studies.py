@@ -20,6 +20,8 @@ from tests.fidelity.worlds import (
 )
 from tuner.fidelity.evidence import Mode
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(8)
 
 

@@ -169,6 +169,7 @@ def climbed(seed: int, *, wrong: bool = False) -> tuple[float, float, Climb]:
     return cost / (10 * len(points)), 1 - found / max(truth.values()), state
 
 
+@pytest.mark.slow
 def test_a_study_with_levels_finds_a_winner_within_noise_for_a_third() -> None:
     studies = [climbed(seed) for seed in range(10)]
     assert np.mean([cost for cost, _, _ in studies]) < 1 / 3

@@ -24,6 +24,7 @@ def ratios(
     return effect + luck + within * math.sqrt(2) * generator.standard_normal(segments)
 
 
+@pytest.mark.slow
 def test_an_equal_trial_is_rarely_stopped_for_the_luck_of_its_run() -> None:
     generator = np.random.default_rng(21)
     stopped = sum(RULE.decide(ratios(generator, 0.0)).stop for _ in range(1000))

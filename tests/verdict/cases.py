@@ -57,6 +57,6 @@ class Wording:
 def load_wordings() -> list[Wording]:
     found: list[Wording] = []
     for path in sorted((DATA / "kinds").glob("*.toml")):
-        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["case"]:
-            found.append(Wording(**{**entry, "verdicts": tuple(entry["verdicts"])}))
+        entries = tomllib.loads(path.read_text(encoding="utf-8"))["case"]
+        found += [Wording(**{**entry, "verdicts": tuple(entry["verdicts"])}) for entry in entries]
     return found

@@ -95,7 +95,8 @@ def bad_tables() -> Iterator[tuple[str, dict[str, Any]]]:
         for v in Verdict
     ]
     base: dict[str, Any] = {
-        "format": 1, "triggers": ["E"], "exits": [], "verdict": kinds, "noise": [], "stage": [], "rule": [], "signal": [],
+        "format": 1, "triggers": ["E"], "exits": [], "verdict": kinds,
+        "noise": [], "stage": [], "rule": [], "signal": [],
     }  # fmt: skip
     rule = {"id": "a", "rank": "cause", "verdict": "unknown", "match": ["x"]}
     yield "unknown key", {**base, "rules": []}

@@ -3,6 +3,7 @@
 from tuner.build.build import build_engine, current_digests, default_launch
 from tuner.build.cache import CachedEngine, list_engines, prune
 from tuner.build.engine import Engine, Fingerprint
+from tuner.build.extras import extra_packages
 from tuner.build.host import HostNeeds, host_needs
 from tuner.build.load import Recipe, load_recipe, recipe_names
 from tuner.build.model import make_model, model_names
@@ -22,6 +23,7 @@ __all__ = [
     "build_engine",
     "current_digests",
     "default_launch",
+    "extra_packages",
     "fill_wheelhouse",
     "host_needs",
     "list_engines",

@@ -78,16 +78,25 @@ def new_log(cache: Path, name: str) -> Path:
     return cache / "logs" / f"build-{name}-{stamp}-{os.getpid()}.log"
 
 
-def require_space(folder: Path, need: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Disk that a build needs: so many bytes, in the file system of a folder."""
+
+    need: int
+    folder: Path
+
+
+def require_space(space: Space) -> None:
     """Insist on free disk before a build.
 
     Raises:
-        NoSpaceLeft: When there is less than ``need`` bytes.
+        NoSpaceLeft: When there is less than it needs.
     """
-    free = shutil.disk_usage(folder).free
-    if free < need:
+    free = shutil.disk_usage(space.folder).free
+    if free < space.need:
         raise NoSpaceLeft(
-            f"building this engine needs {format_bytes(need)} in {folder} and {format_bytes(free)} are free",
+            f"building this engine needs {format_bytes(space.need)} in {space.folder}"
+            f" and {format_bytes(free)} are free",
             mend="free some space (tuner engine list --prune), or point TUNER_CACHE at another disk",
         )
 

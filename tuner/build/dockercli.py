@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from tuner.build.host import host_needs
@@ -67,6 +68,13 @@ def require_daemon() -> None:
         raise UserError(
             f"no Docker daemon answers: {_last(said)}", mend="start it, or name it in DOCKER_HOST"
         )
+
+
+def data_folder() -> Path | None:
+    """Where the daemon keeps its images, if that is on this machine."""
+    status, said = docker("info", "--format", "{{.DockerRootDir}}")
+    folder = Path(said.strip())
+    return folder if status == 0 and folder.is_absolute() and folder.is_dir() else None
 
 
 def inspect(kind: str, name: str) -> dict[str, Any] | None:

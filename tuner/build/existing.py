@@ -128,7 +128,7 @@ def _take(
         store.engine_root(cache, recipe.name, digest),
         cache=cache,
         steps=("checks",),
-        disk=_DISK,
+        space=store.Space(_DISK, cache),
         report=report,
         make=make,
     )

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from tuner.build import cache as store
 from tuner.build.digest import engine_digest
-from tuner.build.dockercli import docker, image_id, inspect, require_daemon, require_image
+from tuner.build.dockercli import (
+    data_folder,
+    docker,
+    image_id,
+    inspect,
+    require_daemon,
+    require_image,
+)
 from tuner.build.engine import Engine, Fingerprint
 from tuner.build.interior import ask, fingerprint_of
 from tuner.build.keyed import Site, once
@@ -26,6 +33,7 @@ from tuner.quantity import parse_bytes
 LABEL = "tuner.engine"
 _WHEELS = "/opt/tuner-wheels"
 _STEP = re.compile(r"== (?:step \d+ of \d+: )?([\w.-]+)")
+_LET_GO_S = 30.0
 _TIMEOUT_S = 4 * 3600.0
 _INDEX_ARGS = ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_TRUSTED_HOST", "TUNER_TORCH_INDEX")
 
@@ -65,7 +73,9 @@ def build_image(
         store.engine_root(cache, f"{recipe.name}-image", digest),
         cache=cache,
         steps=("image", "checks"),
-        disk=parse_bytes(base.disk) if wheelhouse is None else parse_bytes(base.disk) * 2,
+        space=store.Space(
+            parse_bytes(base.disk) + _wheels_size(wheelhouse), data_folder() or cache
+        ),
         report=report,
         make=make,
         good=lambda engine: image_id(engine.image or "") == engine.fingerprint.image,
@@ -98,6 +108,7 @@ def dockerfile(recipe: Recipe, base: ImageBase, ref: str, digest: str, *, wheels
     if base.packages:
         lines.append(_packages(base.packages))
     lines += ["FROM base AS build"] if base.venv else []
+    lines += [_packages(base.build_packages)] if base.build_packages else []
     lines += [f"ARG {name}" for name in _INDEX_ARGS]
     lines += [f"COPY wheels {_WHEELS}"] if wheels else []
     lines += [f"WORKDIR {IMAGE_ROOT}", f"COPY engine {IMAGE_ROOT}"]
@@ -140,9 +151,12 @@ def _build(
             timeout_s=_TIMEOUT_S,
             inner=_StepInHand(site.log),
         )
+    except BaseException:
+        _sweep_failed(digest)
+        raise
     finally:
-        docker("image", "prune", "--force", "--filter", f"label={LABEL}={digest}", timeout_s=600)
         shutil.rmtree(context / "wheels", ignore_errors=True)
+    _sweep(digest)  # the stage that the environment was built in
     engine = _engine(recipe, base, digest, site.root, tag)
     try:
         site.run(1, ["true"], env=build_env(), timeout_s=10)
@@ -160,6 +174,22 @@ def _build(
         fingerprint=fingerprint_of(found, image=image_id(tag)),
         built_in_s=round(time.monotonic() - began, 1),
     )
+
+
+def _sweep(digest: str) -> None:
+    """Remove the images of a build that no name leads to."""
+    docker("image", "prune", "--force", "--filter", f"label={LABEL}={digest}", timeout_s=600)
+
+
+def _sweep_failed(digest: str) -> None:
+    """Remove all that a failed build left; the daemon takes a moment to let go of a step that was stopped."""
+    deadline = time.monotonic() + _LET_GO_S
+    while time.monotonic() < deadline:
+        _sweep(digest)
+        label = f"label={LABEL}={digest}"
+        if not docker("image", "ls", "--all", "--quiet", "--filter", label)[1].strip():
+            return
+        time.sleep(0.2)
 
 
 def _context(
@@ -249,6 +279,13 @@ def _exec(argv: list[str]) -> str:
 def _quote(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return f'"{escaped}"'
+
+
+def _wheels_size(wheelhouse: Path | None) -> int:
+    """Bytes that wheels take while an image is built: once in the context, once in a layer."""
+    if wheelhouse is None:
+        return 0
+    return 2 * sum(wheel.stat().st_size for wheel in wheelhouse.glob("*.whl"))
 
 
 def _link_or_copy(source: Path, target: Path) -> None:

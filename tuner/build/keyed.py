@@ -83,7 +83,7 @@ def once(
     *,
     cache: Path,
     steps: tuple[str, ...],
-    disk: int,
+    space: store.Space,
     report: Report,
     make: Callable[[Site], Engine],
     good: Callable[[Engine], bool] = lambda _engine: True,
@@ -94,7 +94,7 @@ def once(
         root: The engine's folder, named after its key.
         cache: The user's cache.
         steps: Names of the steps that building takes.
-        disk: Bytes that it needs.
+        space: The disk that it needs.
         report: Hears of each step, and of waiting for another build of the same engine.
         make: Builds it. When it raises, or dies at any moment, the folder does not count.
         good: Whether a finished engine still holds, as when its image may have been removed.
@@ -116,7 +116,7 @@ def once(
         if root.exists():
             store.remove(root)
         store.sweep(cache)
-        store.require_space(cache, disk)
+        store.require_space(space)
         log = store.new_log(cache, root.name)
         try:
             engine = make(Site(root, log, handle, report, steps))

@@ -16,6 +16,7 @@ from tuner.quantity import parse_bytes
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
 _SWALLOWS = re.compile(r"\|\|\s*(?:true\b|:|exit\s+0)|;\s*true\b|(?<!\|)\|\s*tee\b|\bset \+e\b")
 EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Package = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")]
 Line = Annotated[str, Field(min_length=1, pattern=r"^[^\r\n\x00]*$")]
 When = Literal["build", "verify", "both"]
 
@@ -54,14 +55,17 @@ class ImageBase(Strict):
             its own, so the image carries no wheels and no traces of building; its steps may then write
             only below ``{root}``, ``{site}`` and ``{prefix}``.
         packages: Debian packages installed before the first step.
-        disk: Disk that the image and its building need.
+        build_packages: Further ones for the stage that builds the environment, as a compiler; only with
+            ``venv``, since they stay behind with that stage.
+        disk: Disk that building needs on top of the base image.
         network: Network of the build's own containers: ``none`` cuts it off.
     """
 
     ref: Line
     python: Line = "python3"
     venv: bool = False
-    packages: tuple[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9+.-]*$")], ...] = ()
+    packages: tuple[Package, ...] = ()
+    build_packages: tuple[Package, ...] = ()
     disk: str
     network: Literal["default", "host", "none"] = "default"
 
@@ -197,6 +201,8 @@ class RunStep(_Step):
         argv: The program and its arguments, no shell; ``{python}``, ``{recipe}`` … are replaced.
         timeout_s: Longest time it may take, in seconds.
         needs_module: Skip the step, and say so, where the engine has no such Python module.
+        needs_program: Skip the step, and say so, where there is no such program, as a compiler. Whether
+            there is one is part of the engine's key on this machine.
         env: Environment variables for this program only.
     """
 
@@ -204,6 +210,7 @@ class RunStep(_Step):
     argv: tuple[Line, ...] = Field(min_length=1)
     timeout_s: int = Field(default=1800, ge=1)
     needs_module: Line | None = None
+    needs_program: Line | None = None
     env: dict[EnvName, Line] = {}
 
     @field_validator("argv")
@@ -366,6 +373,8 @@ class RecipeSpec(Strict):
             raise ValueError("a recipe with base existing builds nothing, so it has no steps")
         if self.base.image is not None and self.base.image.venv:
             self._stays_inside()
+        elif self.base.image is not None and self.base.image.build_packages:
+            raise ValueError("base.image.build_packages needs base.image.venv: true")
         return self
 
     def _stays_inside(self) -> None:

@@ -50,7 +50,7 @@ def build_venv(
         store.engine_root(cache, recipe.name, digest),
         cache=cache,
         steps=("environment", *(step.name for step in recipe.spec.steps), "checks"),
-        disk=parse_bytes(base.disk),
+        space=store.Space(parse_bytes(base.disk), cache),
         report=report,
         make=make,
     )
@@ -62,7 +62,12 @@ def venv_digest(recipe: Recipe, base: VenvBase) -> str:
 
 
 def _digest(recipe: Recipe, tag: str) -> str:
-    return engine_digest(recipe.files_digest, kind="venv", base=tag)
+    """The key; a program that a step only uses where it is there makes another engine."""
+    wanted = {step.needs_program for step in recipe.spec.steps if isinstance(step, RunStep)} - {
+        None
+    }
+    there = [name for name in sorted(filter(None, wanted)) if shutil.which(name) is not None]
+    return engine_digest(recipe.files_digest, kind="venv", base=" ".join([tag, *there]))
 
 
 def find_interpreter(base: VenvBase, recipe: Recipe) -> tuple[Path, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tuner.build import cache as store
 from tuner.build.failure import failed
+from tuner.build.inside.wheels import missing
 from tuner.build.load import Recipe
 from tuner.build.process import build_env, run_logged
 from tuner.build.progress import Progress, Report, silent
@@ -20,7 +21,7 @@ _TIMEOUT_S = 3600.0
 def fill_wheelhouse(
     recipe: Recipe, folder: Path, *, cache: Path, progress: Report = silent
 ) -> tuple[Path, ...]:
-    """Download what the lock files of a recipe name; wheels that are there already are kept.
+    """Download what the lock files of a recipe name; what is there already is not asked for again.
 
     Args:
         recipe: The recipe; it must have a ``venv`` base, whose interpreter decides which wheels fit.
@@ -46,6 +47,8 @@ def fill_wheelhouse(
     steps = [step for step in recipe.spec.steps if isinstance(step, PipStep)]
     locked = [step for step in steps if step.requirements is not None]
     for number, step in enumerate(locked, 1):
+        if not missing(recipe.folder / str(step.requirements), folder):
+            continue
 
         def hear(line: str, name: str = step.name, number: int = number) -> None:
             progress(Progress(name, number, len(locked), line))

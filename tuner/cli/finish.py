@@ -38,7 +38,7 @@ def conclusion(decision: Decision) -> str:
     found = best.decision.comparison
     gain = (
         f"{found.ratio - 1:+.1%} against the baseline "
-        f"({found.confidence:.4g} interval {found.low - 1:+.1%} to {found.high - 1:+.1%}, {found.runs} runs in turns)"
+        f"({found.confidence * 100:.4g} % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}, {found.runs} runs in turns)"
     )
     if decision.clear:
         return f"[bold green]Trial {decision.winner} wins:[/] {gain}."

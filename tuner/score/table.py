@@ -121,7 +121,7 @@ def _missing(summary: Summary) -> Iterator[str]:
     """The figures that could not be had, those with one reason together."""
     reasons: dict[str, list[str]] = {}
     for name in SHOWN:
-        if name in summary.missing:
+        if name in summary.missing and not name.startswith("goodput"):
             reasons.setdefault(summary.missing[name], []).append(name)
     if reasons:
         yield "not computed:"

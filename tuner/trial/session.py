@@ -25,6 +25,7 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
 from tuner.telemetry.hardware import Hardware, detect_hardware
+from tuner.trial.admission import check_targets
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.events import Voice, Watcher
@@ -134,6 +135,7 @@ def _prepare(
     cancelled: threading.Event,
 ) -> Study:
     space = stored_space(ledger, row)
+    check_targets(space)
     engines = {name: _build(name, space.engine.launch, voice) for name in space.recipes}
     devices = detect().source
     hardware = detect_hardware(devices)

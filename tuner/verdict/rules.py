@@ -114,6 +114,8 @@ class Rule(_Strict):
         times: How often it must hit.
         unit: Unit of the numbers where the line says none.
         used_share: Bounds on ``(total - available) / total``.
+        ends: Whether a hit proves that a process is gone, so that answers of the server after it prove
+            nothing; every ``echo`` does.
         ignored_too: Whether exceptions that Python ignored count.
         stage: Stage of the verdict where the line itself says it.
         teaches: Overrides the verdict's.
@@ -139,6 +141,7 @@ class Rule(_Strict):
     times: int = Field(default=1, ge=1)
     unit: Unit = "bytes"
     used_share: tuple[float, float] | None = None
+    ends: bool = False
     ignored_too: bool = False
     stage: Stage | None = None
     teaches: bool | None = None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tuner.build.inside.wheels import WheelMissing, require
+from tuner.build.inside.wheels import WheelMissing, missing, require
 
 LOCK = """\
 # a comment
@@ -48,3 +48,8 @@ def test_only_the_first_few_are_listed(tmp_path: Path, house: Path) -> None:
     (tmp_path / "many.txt").write_text("".join(f"p{n}==1\n" for n in range(20)))
     with pytest.raises(WheelMissing, match="and 15 more"):
         require(tmp_path, "many.txt", house)
+
+
+def test_lines_with_a_marker_count_only_where_asked(tmp_path: Path, house: Path) -> None:
+    (house / "numba-0.65.0-cp311-cp311-linux_x86_64.whl").touch()
+    assert [number for number, _ in missing(tmp_path / "lock.txt", house)] == [4]

@@ -151,6 +151,9 @@ def _run(plan: Plan, step: Plan) -> int:
     if step["needs_module"] is not None and not _has_module(step["needs_module"]):
         print(f"skipped: the engine has no module {step['needs_module']}")
         return 0
+    if step["needs_program"] is not None and shutil.which(step["needs_program"]) is None:
+        print(f"skipped: there is no program {step['needs_program']}")
+        return 0
     argv = [fill(word, plan) for word in step["argv"]]
     try:
         status = subprocess.call(argv, env={**os.environ, **step["env"]}, timeout=step["timeout_s"])

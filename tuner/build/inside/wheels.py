@@ -31,21 +31,31 @@ def require(recipe: Path, requirements: str, wheelhouse: Path) -> None:
     Raises:
         WheelMissing: When one has none; the message shows the first few.
     """
-    there = {_key(*path.name.split("-")[:2]) for path in wheelhouse.glob("*.whl")}
-    missing: list[tuple[int, str]] = []
-    lines = (recipe / requirements).read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, 1):
-        found = _PIN.match(line.strip())
-        if found and not found.group(3) and _key(found.group(1), found.group(2)) not in there:
-            missing.append((number, line.strip()))
-    if missing:
-        shown = "; ".join(f"{requirements}:{number}: {pin}" for number, pin in missing[:_SHOWN])
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        pins = " ".join(pin for _, pin in missing[:_SHOWN])
+    lacking = [
+        (number, pin)
+        for number, pin in missing(recipe / requirements, wheelhouse)
+        if ";" not in pin
+    ]
+    if lacking:
+        shown = "; ".join(f"{requirements}:{number}: {pin}" for number, pin in lacking[:_SHOWN])
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        pins = " ".join(pin for _, pin in lacking[:_SHOWN])
         raise WheelMissing(
             f"{shown}{more}: no wheel in the wheelhouse",
             f"on a machine with an index and Python {_version()}: pip download --no-deps --dest WHEELHOUSE {pins}",
         )
+
+
+def missing(lock: Path, wheelhouse: Path) -> list[tuple[int, str]]:
+    """Lines of a lock file, with their numbers, whose package has no wheel; markers are not weighed."""
+    there = {_key(*path.name.split("-")[:2]) for path in wheelhouse.glob("*.whl")}
+    lines = enumerate(lock.read_text(encoding="utf-8").splitlines(), 1)
+    pins = [(number, line.strip(), _PIN.match(line.strip())) for number, line in lines]
+    return [
+        (number, line)
+        for number, line, pin in pins
+        if pin and _key(pin.group(1), pin.group(2)) not in there
+    ]
 
 
 def _key(name: str, version: str) -> tuple[str, str]:
