@@ -22,6 +22,7 @@ from tuner.trial.environment import whole_environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
+from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
@@ -57,6 +58,7 @@ class TrialRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._loads = Loads(study)
+        self._margins = Margins(study)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -152,7 +154,7 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience())
+            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -186,15 +188,22 @@ class TrialRunner:
         live.measured = self._loads.measure(
             live.trial, self._endpoint(live), live.launch, live.ending
         )
-        summary = live.watch.summary("measure").as_json()
+        watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        floor = self._margins.floor(watched)
+        memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
-            metrics={**live.measured.as_json(), "telemetry": summary},
+            metrics={
+                **live.measured.as_json(),
+                "telemetry": watched,
+                "memory_floor": list(floor.reasons),
+            },
             score=live.measured.score,
-            feasible=live.measured.feasible,
+            feasible=live.measured.feasible and floor.ok,
+            constraints={**live.measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
