@@ -39,7 +39,11 @@ _SPACE: dict[str, Any] = {
     },
     "parameters": {
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8], "baseline": 1},
-        "batch": {"flag": "--max-num-batched-tokens", "choices": [512, 2048, 4096], "baseline": 512},
+        "batch": {
+            "flag": "--max-num-batched-tokens",
+            "choices": [512, 2048, 4096],
+            "baseline": 512,
+        },
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 2, 64], "baseline": 1},
         "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
