@@ -53,15 +53,13 @@ def resume(
 
 
 def _work(ledger: Ledger, name: str, trials: int | None) -> None:
-    from rich.console import Console
-
     from tuner.cli.finish import finish
-    from tuner.cli.live import watching
+    from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView, limits
     from tuner.trial.session import stop_on_signals, stored_space, work
 
     row = ledger.study(name)
-    console = Console()
+    console = wide_console()
     view = StudyView(name, budget=limits(stored_space(ledger, row), trials))
     cancelled = threading.Event()
     with stop_on_signals(cancelled), watching(view, console) as watcher:

@@ -67,6 +67,8 @@ class Point(BaseModel):
         lost_s: Seconds that its engine was up before a failure that came after the start.
         verdict: ``measured``, or why it has no value: ``memory``, ``rejected_flags``, ``gates`` …
         foreseen: Whether the tuner knows before any start that it cannot run.
+        layout: What changes how its engine runs a step at all, as a proxy sees it.
+        predicted: What a proxy says of it, in any unit; None where it abstains.
     """
 
     model_config = _FROZEN
@@ -77,6 +79,8 @@ class Point(BaseModel):
     lost_s: float = Field(default=0.0, ge=0)
     verdict: str = _MEASURED
     foreseen: bool = False
+    layout: str = ""
+    predicted: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
     @property
     def key(self) -> str:
