@@ -8,22 +8,18 @@ the row of a trial holds their sum; the two change together.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
-from tuner.errors import LedgerCorrupt, StateUnusable, StudyConflict, StudyNotFound
-from tuner.store import schema
-from tuner.store.rows import Event, LaunchRow, Origin, StudyRow, Transition, TrialRow
+from tuner.errors import LedgerCorrupt, StudyConflict, StudyNotFound
+from tuner.store.database import LEDGER_NAME, Database
+from tuner.store.rows import BaselineRow, Event, LaunchRow, Origin, StudyRow, Transition, TrialRow
 from tuner.store.stages import Stage, may_follow
 
-LEDGER_NAME = "ledger.sqlite"
+__all__ = ["LEDGER_NAME", "Ledger"]
 
 
 class Ledger:
@@ -32,110 +28,27 @@ class Ledger:
     Args:
         folder: The state folder.
         write: Whether to hold the folder's lock and to change things; else it is only read.
+        database: What opens the file.
 
     Raises:
         StateUnusable: When the folder cannot be written, or another tuner holds it.
         LedgerCorrupt: When the file is not a ledger that this tuner can read.
     """
 
-    def __init__(self, folder: Path, *, write: bool) -> None:
+    def __init__(self, folder: Path, *, write: bool, database: type[Database] = Database) -> None:
+        self._db = database(folder, write=write)
         self.folder = folder
-        self.path = folder / LEDGER_NAME
-        self._lock: FileLock | None = None
-        if write:
-            self._take(folder)
-        try:
-            self._db = self._open(write=write)
-        except BaseException:
-            self._release()
-            raise
-
-    def _take(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = FileLock(folder / "ledger.lock")
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            self._lock = None
-            raise StateUnusable(
-                "another tuner works with this state folder",
-                file=folder,
-                mend="see `tuner status`, or give this one its own folder with --state",
-            ) from None
-        except OSError as error:
-            self._lock = None
-            raise StateUnusable(
-                f"the state folder cannot be written: {error.strerror}",
-                file=folder,
-                mend="name another one with --state DIR or TUNER_STATE",
-            ) from error
-
-    def _open(self, *, write: bool) -> sqlite3.Connection:
-        if not write and not self.path.is_file():
-            raise self._nothing_yet()
-        try:
-            db = sqlite3.connect(
-                self.path if write else f"file:{self.path}?mode=ro",
-                uri=not write,
-                isolation_level=None,
-                timeout=30,
-                check_same_thread=False,
-            )
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA foreign_keys=ON")
-            if not write and schema.version(db) == 0:
-                db.close()  # another tuner is making it at this moment
-                raise self._nothing_yet()
-            if write:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-                self._check(db)
-                schema.prepare(db)
-        except sqlite3.Error as error:
-            raise LedgerCorrupt(
-                f"{self.path} cannot be read as a ledger: {error}. "
-                "It was left as it is: move the file away to begin anew",
-            ) from error
-        return db
-
-    def _nothing_yet(self) -> StudyNotFound:
-        return StudyNotFound(
-            "there is no study in this state folder yet",
-            file=self.folder,
-            mend="start one with `tuner run SPACE`",
-        )
-
-    @staticmethod
-    def _check(db: sqlite3.Connection) -> None:
-        (word,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if word != "ok":
-            raise sqlite3.DatabaseError(word)
+        self.path = self._db.path
 
     def close(self) -> None:
         """Give the file and the lock back."""
         self._db.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
 
     # --- studies ---------------------------------------------------------------------------------
 
@@ -146,7 +59,7 @@ class Ledger:
             StudyConflict: When the name is in use.
         """
         try:
-            with self._change() as db:
+            with self._db.change() as db:
                 db.execute(
                     "INSERT INTO studies(name, fingerprint, space, origin, status, facts, created)"
                     " VALUES (?,?,?,?,'running','{}',?)",
@@ -162,7 +75,7 @@ class Ledger:
         Raises:
             StudyNotFound: When there is none.
         """
-        row = self._db.execute("SELECT * FROM studies WHERE name=?", (name,)).fetchone()
+        row = self._db.row("SELECT * FROM studies WHERE name=?", (name,))
         if row is None:
             known = ", ".join(s.name for s in self.studies()) or "none"
             raise StudyNotFound(f"there is no study named {name!r}", mend=f"studies here: {known}")
@@ -170,12 +83,12 @@ class Ledger:
 
     def studies(self) -> list[StudyRow]:
         """All studies, the oldest first."""
-        return [_study(row) for row in self._db.execute("SELECT * FROM studies ORDER BY id")]
+        return [_study(row) for row in self._db.rows("SELECT * FROM studies ORDER BY id")]
 
     def set_status(self, study: int, status: str, reason: str | None = None) -> None:
         """Say that a study runs, finished, was stopped or failed, and why."""
         ended = None if status == "running" else time.time()
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute(
                 "UPDATE studies SET status=?, reason=?, ended=? WHERE id=?",
                 (status, reason, ended, study),
@@ -183,7 +96,7 @@ class Ledger:
 
     def add_facts(self, study: int, facts: dict[str, Any]) -> None:
         """Add to what is known of the machine and the engine of a study."""
-        with self._change() as db:
+        with self._db.change() as db:
             (raw,) = db.execute("SELECT facts FROM studies WHERE id=?", (study,)).fetchone()
             db.execute(
                 "UPDATE studies SET facts=? WHERE id=?",
@@ -204,7 +117,7 @@ class Ledger:
         block: int | None = None,
     ) -> TrialRow:
         """Enter a new trial with the next number."""
-        with self._change() as db:
+        with self._db.change() as db:
             (number,) = db.execute(
                 "SELECT COALESCE(MAX(number) + 1, 0) FROM trials WHERE study=?", (study,)
             ).fetchone()
@@ -242,7 +155,7 @@ class Ledger:
         Raises:
             LedgerCorrupt: When the trial is not in a stage from which this one may be entered.
         """
-        with self._change() as db:
+        with self._db.change() as db:
             row = db.execute(
                 "SELECT stage, attempt FROM trials WHERE study=? AND number=?",
                 (trial.study, trial.number),
@@ -291,21 +204,27 @@ class Ledger:
         Raises:
             StudyNotFound: When the study has no such trial.
         """
-        row = self._db.execute(
-            "SELECT * FROM trials WHERE study=? AND number=?", (study, number)
-        ).fetchone()
+        row = self._db.row("SELECT * FROM trials WHERE study=? AND number=?", (study, number))
         if row is None:
             raise StudyNotFound(f"the study has no trial {number}")
         return _trial(row)
 
-    def trials(self, study: int) -> list[TrialRow]:
-        """All trials of a study, in the order of their numbers."""
-        rows = self._db.execute("SELECT * FROM trials WHERE study=? ORDER BY number", (study,))
+    def trials(self, study: int, *, history: bool = False) -> list[TrialRow]:
+        """All trials of a study, in the order of their numbers.
+
+        Args:
+            study: The study.
+            history: Whether those are wanted too that do not count any more.
+        """
+        rows = self._db.rows(
+            "SELECT * FROM trials WHERE study=? AND (? OR history IS NULL) ORDER BY number",
+            (study, history),
+        )
         return [_trial(row) for row in rows]
 
     def transitions(self, study: int, number: int | None = None) -> list[Transition]:
         """The steps of one trial, or of all trials of a study, in the order in which they were taken."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM transitions WHERE study=? AND (? IS NULL OR number=?) ORDER BY id",
             (study, number, number),
         )
@@ -319,7 +238,7 @@ class Ledger:
         Returns:
             The number by which the launch is named from now on.
         """
-        with self._change() as db:
+        with self._db.change() as db:
             done = db.execute(
                 "INSERT INTO launches(study, number, attempt, kind, identity, status, at) VALUES (?,?,?,?,?,?,?)",
                 (
@@ -336,7 +255,7 @@ class Ledger:
 
     def launch_seen(self, launch: int, identity: dict[str, Any]) -> None:
         """Record what is known of a started engine now."""
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute(
                 "UPDATE launches SET identity=?, status='started' WHERE id=?",
                 (_dump(identity), launch),
@@ -344,14 +263,14 @@ class Ledger:
 
     def launch_over(self, launch: int, status: str, proof: dict[str, Any]) -> None:
         """Record that an engine is ``gone``, or ``quarantined`` because it could not be proven so."""
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute(
                 "UPDATE launches SET status=?, proof=? WHERE id=?", (status, _dump(proof), launch)
             )
 
     def open_launches(self) -> list[LaunchRow]:
         """Launches, of any study, that were never proven gone."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM launches WHERE status IN ('intended','started','quarantined') ORDER BY id"
         )
         return [_launch(row) for row in rows]
@@ -360,25 +279,41 @@ class Ledger:
 
     def quarantine(self, device: str, reason: str) -> None:
         """Refuse a device to all further starts."""
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute(
-                "INSERT OR REPLACE INTO quarantine VALUES (?,?,?)", (device, reason, time.time())
+                "INSERT OR REPLACE INTO quarantine(device, reason, since) VALUES (?,?,?)",
+                (device, reason, time.time()),
             )
 
     def release(self, device: str) -> None:
         """Take a device out of quarantine."""
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute("DELETE FROM quarantine WHERE device=?", (device,))
 
     def quarantined(self) -> dict[str, str]:
         """Devices in quarantine, with the reason."""
+        return {row["device"]: row["reason"] for row in self._db.rows("SELECT * FROM quarantine")}
+
+    def keep_baseline(self, row: BaselineRow) -> None:
+        """Record what a device holds when nothing of ours runs."""
+        with self._db.change() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO baselines(device, boot, name, used, total, at)"
+                " VALUES (?,?,?,?,?,?)",
+                (row.device, row.boot, row.name, row.used, row.total, time.time()),
+            )
+
+    def baselines(self, boot: str) -> dict[str, BaselineRow]:
+        """What was recorded of the devices at rest since the machine was started, by device."""
+        rows = self._db.rows("SELECT * FROM baselines WHERE boot=?", (boot,))
         return {
-            row["device"]: row["reason"] for row in self._db.execute("SELECT * FROM quarantine")
+            r["device"]: BaselineRow(r["device"], r["boot"], r["name"], r["used"], r["total"])
+            for r in rows
         }
 
     def note(self, study: int, kind: str, data: dict[str, Any], number: int | None = None) -> None:
         """Keep an event."""
-        with self._change() as db:
+        with self._db.change() as db:
             db.execute(
                 "INSERT INTO events(study, number, kind, at, data) VALUES (?,?,?,?,?)",
                 (study, number, kind, time.time(), _dump(data)),
@@ -386,7 +321,7 @@ class Ledger:
 
     def events(self, study: int, after: int = 0) -> list[Event]:
         """Events of a study with a higher id than ``after``, in order."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM events WHERE study=? AND id>? ORDER BY id", (study, after)
         )
         return [
@@ -407,12 +342,16 @@ def _load(raw: str | None) -> Any:
     return None if raw is None else json.loads(raw)
 
 
+def _fields(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys() if name != "sum"}  # noqa: SIM118 - a Row is no dict
+
+
 def _study(row: sqlite3.Row) -> StudyRow:
-    return StudyRow(**{**dict(row), "facts": json.loads(row["facts"])})
+    return StudyRow(**{**_fields(row), "facts": json.loads(row["facts"])})
 
 
 def _trial(row: sqlite3.Row) -> TrialRow:
-    fields = dict(row)
+    fields = _fields(row)
     for name in ("params", "assignment", "deployment", *_JSON):
         fields[name] = _load(fields[name])
     feasible = None if row["feasible"] is None else bool(row["feasible"])

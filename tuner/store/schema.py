@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-VERSION = 1
+from tuner.store import sums
+
+VERSION = 2
 
 _TABLES = """
 CREATE TABLE studies (
@@ -86,6 +88,24 @@ CREATE TABLE events (
 ) STRICT;
 """
 
+_SECOND = """
+ALTER TABLE trials ADD COLUMN history TEXT; -- why it does not count any more; NULL where it does
+
+CREATE TABLE baselines (
+    device TEXT PRIMARY KEY,
+    boot TEXT NOT NULL,
+    name TEXT NOT NULL,
+    used INTEGER NOT NULL,        -- bytes that the device holds when nothing of ours runs
+    total INTEGER NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+
+CREATE TABLE changes (number INTEGER NOT NULL) STRICT;
+INSERT INTO changes VALUES (0);
+"""
+
+_SUMMED = ("studies", "trials", "transitions", "launches", "quarantine", "events", "baselines")
+
 
 def version(db: sqlite3.Connection) -> int:
     """The version of the ledger's form; 0 for a file without tables."""
@@ -94,14 +114,63 @@ def version(db: sqlite3.Connection) -> int:
 
 
 def prepare(db: sqlite3.Connection) -> None:
-    """Create the tables in an empty ledger.
-
-    Raises:
-        sqlite3.DatabaseError: When the file is a ledger of a version that this tuner does not know.
-    """
+    """Bring the tables to the newest form, in one transaction."""
     found = version(db)
     if found == VERSION:
         return
-    if found != 0:
-        raise sqlite3.DatabaseError(f"ledger version {found}, this tuner knows {VERSION}")
-    db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        _make(db, found)
+        db.execute(f"PRAGMA user_version = {VERSION}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _make(db: sqlite3.Connection, found: int) -> None:
+    if found == 0:
+        _run(db, _TABLES)
+    _run(db, _SECOND)
+    for table in _SUMMED:
+        db.execute(f"ALTER TABLE {table} ADD COLUMN sum TEXT")
+        columns = _columns(db, table)
+        db.execute(sums.resum(table, columns))
+        _run(db, sums.triggers(table, columns))
+
+
+def _run(db: sqlite3.Connection, script: str) -> None:
+    """Run statements inside of the transaction that is open; ``executescript`` would end it."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            db.execute(statement)
+            statement = ""
+
+
+def _columns(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    found = db.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+    return tuple(row[0] for row in found if row[0] != "sum")
+
+
+def changes(db: sqlite3.Connection) -> int:
+    """How many changes the ledger has seen."""
+    (found,) = db.execute("SELECT number FROM changes").fetchone()
+    return int(found)
+
+
+def count_change(db: sqlite3.Connection) -> int:
+    """Count one more change, as a part of it; its number."""
+    db.execute("UPDATE changes SET number = number + 1")
+    return changes(db)
+
+
+def altered(db: sqlite3.Connection) -> str | None:
+    """A table that holds a row which is not what tuner wrote; None when all are."""
+    for table in _SUMMED:
+        (wrong,) = db.execute(sums.unsound(table, _columns(db, table))).fetchone()
+        if wrong:
+            return table
+    return None
