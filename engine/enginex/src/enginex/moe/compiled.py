@@ -23,4 +23,6 @@ def compiled(
     Raises:
         NotBuilt: The library was not built.
     """
-    return library.load().moe(library.Experts.of_rows(w13, w2, form), hidden, topk_weights, topk_ids)
+    return library.load().moe(
+        library.Experts.of_rows(w13, w2, form), hidden, topk_weights, topk_ids
+    )

@@ -77,7 +77,9 @@ def cpu_device() -> str:
     """Name this CPU in one word, such as ``cpu:Intel(R)_Xeon(R)_Processor``."""
     name = platform.processor() or platform.machine()
     try:
-        match = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        match = re.search(
+            r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE
+        )
     except OSError:
         match = None
     return "cpu:" + "_".join((match.group(1) if match else name).split())

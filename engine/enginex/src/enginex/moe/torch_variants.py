@@ -111,7 +111,9 @@ def direct(
         x = hidden[token]
         for slot, expert in enumerate(row):
             gate_up = functional.linear(x, w13[expert], _row(form.b13, expert, hidden))
-            y = functional.linear(act_and_mul(gate_up, form.activation), w2[expert], _row(form.b2, expert, hidden))
+            y = functional.linear(
+                act_and_mul(gate_up, form.activation), w2[expert], _row(form.b2, expert, hidden)
+            )
             out[token].addcmul_(y.float(), weights[token, slot])
     return out.to(hidden.dtype)
 
