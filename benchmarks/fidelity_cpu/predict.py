@@ -24,6 +24,7 @@ from tuner.score.official import weighted
 
 ANCHOR = 4  # the cell of each layout whose real value scales that layout's predictions
 STEPS = 8  # the cell of each layout whose engine logged its steps
+METHODS = ("operator sums", "steps", "steps and gaps")
 _POOL = re.compile(r"KV cache size: ([\d,]+) tokens")
 _BLOCK = re.compile(r"Setting attention block size to (\d+) tokens")
 
@@ -79,6 +80,33 @@ class OperatorSum:
         return self._decode[1] * batch.decode_seqs
 
 
+class WithGaps:
+    """A step time with what passes between two steps, while the server and the client have the word.
+
+    Args:
+        inner: The step time.
+        gap_s: Seconds between two steps.
+    """
+
+    def __init__(self, inner: StepTime, gap_s: float) -> None:
+        self._inner = inner
+        self.gap_s = gap_s
+
+    def step(self, batch: Batch) -> float:
+        """Seconds of one step and of the gap after it."""
+        return self._inner.step(batch) + self.gap_s
+
+    def growth(self, batch: Batch) -> float:
+        """Seconds by which the next step of the same decode sequences is longer."""
+        return self._inner.growth(batch)
+
+
+def gap_of(folder: Path, steps: Sequence[StepRecord]) -> float:
+    """Mean seconds between two steps of a profiled run, whose load never lets the engine idle."""
+    wall = json.loads((folder / "result.json").read_text())["wall_s"]
+    return max(0.0, float(wall) - sum(step.seconds for step in steps)) / len(steps)
+
+
 def _line(points: Mapping[float, float]) -> tuple[float, float]:
     """Base and slope, neither below 0, of a line through points."""
     x, y = np.array(list(points)), np.array(list(points.values()))
@@ -131,18 +159,19 @@ def template_tokens(folder: Path) -> int:
 
 def predictions(out: Path) -> dict[str, dict[Cell, Predicted]]:
     """What each method says of every cell, from the profiles under a folder."""
-    found: dict[str, dict[Cell, Predicted]] = {"operator sums": {}, "steps": {}}
+    found: dict[str, dict[Cell, Predicted]] = {name: {} for name in METHODS}
     for ranks in RANKS:
         folder = out / "steps" / Cell(ranks, STEPS).name
         engine = engine_of(folder / "engine.log")
         load = asked(plans()[1], template=template_tokens(folder), verbatim=False)
-        model = fit_steps(Setting(f"tp{ranks}", eager=True), step_records(folder, engine))
+        steps = step_records(folder, engine)
+        model = fit_steps(Setting(f"tp{ranks}", eager=True), steps)
         profile = json.loads((out / f"operators-tp{ranks}.json").read_text())
-        methods: dict[str, StepTime] = {"operator sums": OperatorSum(profile), "steps": model}
-        for name, step_time in methods.items():
+        gaps = WithGaps(model, gap_of(folder, steps))
+        for name, step_time in zip(METHODS, (OperatorSum(profile), model, gaps), strict=True):
             for cell in cells():
                 if cell.tp == ranks:
-                    seen = model if name == "steps" else None
+                    seen = None if name == METHODS[0] else model
                     found[name][cell] = _predicted(load, engine.scheduler(cell), step_time, seen)
     return found
 

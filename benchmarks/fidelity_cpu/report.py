@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.fidelity_cpu.figure import figure
-from benchmarks.fidelity_cpu.predict import ANCHOR, STEPS, Predicted, anchored, predictions
+from benchmarks.fidelity_cpu.predict import ANCHOR, METHODS, STEPS, Predicted, anchored, predictions
 from benchmarks.fidelity_cpu.setup import RANKS, RULE, Cell, cells
 from tuner.fidelity import render
 from tuner.fidelity.compare import Comparison, compare
@@ -30,9 +30,8 @@ def write_report(out: Path) -> str:
     values = {cell: [run["value"] for run in runs] for cell, runs in real.items() if runs}
     said = predictions(out)
     methods = {name: {c: p.value for c, p in of.items()} for name, of in said.items()}
-    methods |= {
-        f"{name}, one anchor a layout": anchored(of, values) for name, of in list(methods.items())
-    }
+    for name in METHODS[:2]:
+        methods[f"{name}, one anchor a layout"] = anchored(methods[name], values)
     _write_table(out / "real.csv", [(c, v) for c, runs in values.items() for v in runs])
     found: dict[str, Comparison] = {}
     for name, of in methods.items():
@@ -54,6 +53,7 @@ def write_report(out: Path) -> str:
             *_appendix(found),
         ]
     )
+    text = text.replace(f"{out}/", "").replace(f"{RULE.parent}/", "")
     (out / "report.md").write_text(text)
     return text
 

@@ -9,6 +9,7 @@ does; beside it the chosen experts of every layer and step are counted.
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import sys
 from typing import Any
@@ -27,13 +28,12 @@ def main() -> None:
 
     steps: list[dict[str, Any]] = []
     native = CPUUnquantizedExperts.apply
+    names = list(inspect.signature(native).parameters)[1:]
 
-    def counted(
-        self: Any, output: Any, hidden: Any, w1: Any, w2: Any, *rest: Any, **named: Any
-    ) -> Any:
-        ids = named["topk_ids"] if "topk_ids" in named else rest[1]
-        experts = named["global_num_experts"] if "global_num_experts" in named else rest[3]
-        load = torch.bincount(ids.flatten().long(), minlength=int(experts))
+    def counted(self: Any, *arguments: Any, **named: Any) -> Any:
+        given = dict(zip(names, arguments, strict=False)) | named
+        ids, experts = given["topk_ids"], int(given["global_num_experts"])
+        load = torch.bincount(ids.flatten().long(), minlength=experts)
         steps.append(
             {
                 "tokens": int(ids.shape[0]),
@@ -41,7 +41,7 @@ def main() -> None:
                 "max_over_mean": float(load.max() / load.float().mean()),
             }
         )
-        return native(self, output, hidden, w1, w2, *rest, **named)
+        return native(self, *arguments, **named)
 
     CPUUnquantizedExperts.apply = counted
     engine = LLM(
@@ -51,10 +51,13 @@ def main() -> None:
         max_num_batched_tokens=2048,
         enforce_eager=True,
         enable_prefix_caching=True,
+        distributed_executor_backend="uni",  # in this very process, where the count is kept
     )
     steps.clear()  # the engine's own profile run
     sampling = SamplingParams(temperature=0.0, max_tokens=32, ignore_eos=True)
     engine.generate(prompts, sampling)
+    if not steps:
+        raise SystemExit("the experts were computed elsewhere: nothing was counted")
     print("ROUTING " + json.dumps(steps))
 
 
