@@ -156,7 +156,7 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending = Ending.of_wait(waited, pulse.patience())
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
