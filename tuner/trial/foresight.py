@@ -6,6 +6,7 @@ from typing import Any
 
 from tuner.launch.preflight import Preflight
 from tuner.memory.bound import Margin, Place, fits, lower_bound
+from tuner.memory.request import MemoryRequest
 from tuner.spec.deployment import Deployment
 from tuner.trial.context import Study
 from tuner.trial.environment import whole_environment
@@ -15,10 +16,11 @@ from tuner.verdict import Evidence, ExitFacts, TrialStage, Verdict, judge, read_
 
 _WORDS = {
     Place.DEVICE: (Verdict.DEVICE_OOM_LOAD, "its memory cannot fit on a device"),
-    Place.NODE: (Verdict.KV_SPACE, "its memory cannot fit on the NUMA node"),
+    Place.NODE: (Verdict.HOST_OOM, "its memory cannot fit on the NUMA node"),
     Place.HOST: (Verdict.HOST_OOM, "its memory cannot fit on the host"),
     Place.KV_SPACE: (Verdict.KV_SEQUENCE, "one longest sequence cannot fit into its KV space"),
 }
+_ASKED_TOO_MUCH = (Verdict.KV_SPACE, "the KV space asked for cannot fit")
 
 
 class Foresight:
@@ -49,7 +51,7 @@ class Foresight:
         request = self._margins.request(deployment)
         bound = lower_bound(self._margins.facts(deployment), request)
         margin = fits(bound, self._margins.capacity())
-        return None if margin is None or margin.ok else _too_large(margin)
+        return None if margin is None or margin.ok else _too_large(margin, request)
 
     # --- the engine's word -----------------------------------------------------------------------
 
@@ -91,8 +93,11 @@ class Foresight:
         return self._askers[where]
 
 
-def _too_large(margin: Margin) -> dict[str, Any]:
+def _too_large(margin: Margin, request: MemoryRequest) -> dict[str, Any]:
     verdict, title = _WORDS[margin.place]
+    asked = bool(request.kv_bytes or request.blocks)
+    if asked and margin.place is not Place.KV_SPACE:
+        verdict, title = _ASKED_TOO_MUCH
     return {
         "verdict": str(verdict),
         "title": f"{title}; found before it was started",
