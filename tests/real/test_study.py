@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -17,8 +18,11 @@ import httpx
 import psutil
 import pytest
 
+from tuner.errors import LedgerCorrupt, StudyNotFound
 from tuner.export import computility
 from tuner.launch import ports
+from tuner.store.ledger import Ledger
+from tuner.store.stages import Stage
 
 SPACE = Path(__file__).parent.parent / "data" / "spaces" / "real_short.yaml"
 
@@ -51,22 +55,18 @@ def vllm_processes() -> set[int]:
     return found
 
 
-def wait_for_stage(
-    state: Path, study: str, number: int, stage: str, running: subprocess.Popen[str]
-) -> None:
-    """Wait until a trial of the running study has reached a stage."""
+def wait_until_ready(state: Path, study: str, number: int, running: subprocess.Popen[str]) -> None:
+    """Wait until the engine of a trial of the running study is up."""
     while running.poll() is None:
-        time.sleep(0.3)
-        if not (state / "ledger.sqlite").is_file():
-            continue
-        done = subprocess.run(
-            tuner(state, "trials", study, "--json"), capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0 and any(
-            t["trial"] == number and t["stage"] == stage for t in json.loads(done.stdout)
+        time.sleep(0.1)
+        with (
+            contextlib.suppress(StudyNotFound, LedgerCorrupt),
+            Ledger(state, write=False) as ledger,
         ):
-            return
-    pytest.fail(f"the study ended before trial {number} was {stage}")
+            steps = ledger.transitions(ledger.study(study).id, number)
+            if any(step.stage is Stage.READY for step in steps):
+                return
+    pytest.fail(f"the study ended before trial {number} was ready")
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -
         running = subprocess.Popen(
             tuner(state, "run", str(SPACE)), cwd=tmp_path, stdout=log, stderr=log, text=True
         )
-        wait_for_stage(state, "real-short", 0, "warmed", running)
+        wait_until_ready(state, "real-short", 0, running)
         running.kill()
         running.wait()
         done = subprocess.run(

@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from tuner import paths
 from tuner.build._yaml import read_yaml
 from tuner.build.digest import files_digest, named_files
-from tuner.build.recipe import CopyStep, PatchStep, PipStep, RecipeSpec
+from tuner.build.recipe import RecipeSpec
+from tuner.build.steps import CopyStep, PatchStep, PipStep
 from tuner.errors import RecipeError
 
 RECIPE_FILE = "recipe.yaml"

@@ -19,7 +19,8 @@ from tuner.build.layout import INSIDE, PLAN, lay_out
 from tuner.build.load import Recipe
 from tuner.build.process import build_env
 from tuner.build.progress import Report
-from tuner.build.recipe import PipStep, RunStep, VenvBase
+from tuner.build.recipe import VenvBase
+from tuner.build.steps import PipStep, RunStep
 from tuner.build.verify import require, results_of
 from tuner.errors import RecipeError
 from tuner.quantity import parse_bytes

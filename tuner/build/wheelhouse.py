@@ -11,7 +11,7 @@ from tuner.build.inside.wheels import missing
 from tuner.build.load import Recipe
 from tuner.build.process import build_env, run_logged
 from tuner.build.progress import Progress, Report, silent
-from tuner.build.recipe import PipStep
+from tuner.build.steps import PipStep
 from tuner.build.venv import find_interpreter
 from tuner.errors import RecipeError
 
