@@ -1,4 +1,4 @@
-"""What the end of a study leaves: the table, the report, and the files to deploy."""
+"""What the end of a study leaves, as a person is told of it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from tuner.cli.tables import trials_table
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow
 from tuner.trial.decision import Decision
-from tuner.trial.deliver import deliver, write_report
 
 
 def finish(ledger: Ledger, row: StudyRow, decision: Decision, console: Console) -> None:
-    """Print what came out, and write the report and the export."""
-    row = ledger.study(row.name)
-    report = write_report(ledger, row)
-    exported = deliver(ledger, row, decision.winner)
+    """Print what came out, and where the report and the export lie."""
+    delivered = ledger.events(row.id, kinds=["delivered"])[-1].data
     console.print(
         trials_table(ledger.trials(row.id), ledger.transitions(row.id), winner=decision.winner)
     )
     console.print()
     console.print(conclusion(decision), highlight=False)
-    console.print(f"deploy it:  {shown(exported)}", highlight=False, soft_wrap=True)
-    console.print(f"the report: {shown(report)}", highlight=False, soft_wrap=True)
+    for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
+        console.print(f"{label}{shown(Path(delivered[name]))}", highlight=False, soft_wrap=True)
 
 
 def conclusion(decision: Decision) -> str:
@@ -36,9 +33,10 @@ def conclusion(decision: Decision) -> str:
             return f"The baseline stands: finalist {broken.number} failed when it was repeated ({broken.broken})."
         return "The baseline stands: nothing scored above it."
     found = best.decision.comparison
+    span = f"{found.low - 1:+.1%} to {found.high - 1:+.1%}"
     gain = (
         f"{found.ratio - 1:+.1%} against the baseline "
-        f"({found.confidence * 100:.4g} % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}, {found.runs} runs in turns)"
+        f"({found.confidence * 100:.4g} % interval {span}, {found.runs} runs in turns)"
     )
     if decision.clear:
         return f"[bold green]Trial {decision.winner} wins:[/] {gain}."

@@ -15,8 +15,8 @@ from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.budget import spent
+from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
-from tuner.trial.session import stored_space, study_folder
 
 PROVENANCE = "computility-run.provenance.json"
 REPORT = "report.md"

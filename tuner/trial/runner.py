@@ -99,13 +99,20 @@ class TrialRunner:
 
     def _start(self, trial: TrialRow) -> _Live:
         study = self._study
-        trial = self._advance(trial, Stage.STARTING)
+        trial = self._advance(
+            trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
+        )
         plan = self._plan(trial)
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
         study.ledger.launch_seen(launch_id, launch.identity())
-        watch = Watch(study.devices, path=plan.folder / "telemetry.jsonl", rate=1.0)
+        watch = Watch(
+            study.devices,
+            path=plan.folder / "telemetry.jsonl",
+            rate=1.0,
+            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+        )
         for pid in launch.pids():
             watch.follow(pid)
         watch.start()
@@ -195,6 +202,7 @@ class TrialRunner:
             metrics={**live.measured.as_json(), "telemetry": summary},
             score=live.measured.score,
             feasible=live.measured.feasible,
+            constraints=live.measured.constraints(),
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
@@ -233,10 +241,17 @@ class TrialRunner:
         )
 
     def _advance(
-        self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any
+        self,
+        trial: TrialRow,
+        stage: Stage,
+        detail: dict[str, Any] | None = None,
+        say: dict[str, Any] | None = None,
+        **found: Any,
     ) -> TrialRow:
-        after = self._study.ledger.advance(trial, stage, detail=detail, **found)
-        self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
+        after = self._study.ledger.advance(trial, stage, detail=detail, say=say, **found)
+        self._study.voice.say(
+            "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
+        )
         return after
 
 

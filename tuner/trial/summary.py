@@ -31,6 +31,17 @@ def failed_gates(trial: TrialRow) -> list[str]:
     return [g["figure"] for w in workloads.values() for g in w["gates"] if not g["passed"]]
 
 
+def margins(trial: TrialRow) -> dict[str, float | None]:
+    """How far a measured trial stays from each gate: the smallest share over its workloads."""
+    found: dict[str, float | None] = {}
+    for workload in (trial.metrics or {}).get("workloads", {}).values():
+        for gate in workload["gates"]:
+            known, margin = found.get(gate["figure"]), gate["margin"]
+            values = [m for m in (known, margin) if m is not None]
+            found[gate["figure"]] = min(values, default=None)
+    return found
+
+
 def trial_json(trial: TrialRow) -> dict[str, Any]:
     """All that the ledger's row of a trial says."""
     return {
