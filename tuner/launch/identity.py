@@ -174,3 +174,9 @@ def now_ticks() -> int:
     """The current moment on the clock of process start ticks."""
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     return int(uptime * os.sysconf("SC_CLK_TCK"))
+
+
+def myself() -> dict[str, Any]:
+    """This process as others can know it again: its boot, its pid and when it started."""
+    stat = read_stat(os.getpid())
+    return {"boot": boot_id(), "pid": os.getpid(), "start_ticks": stat.start_ticks if stat else 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
@@ -56,8 +57,13 @@ def sweep(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[
 
 
 def mapped_by(pids: Iterable[int]) -> frozenset[str]:
-    """Names in /dev/shm that these processes have mapped or open."""
-    return frozenset(name for pid in pids for name in _used_by(str(pid)))
+    """Names in /dev/shm that these processes have mapped or open.
+
+    Files are known by their inodes: glibc makes a semaphore under a passing name, maps it and only
+    then links it to its own, so the maker's map shows the passing name for ever.
+    """
+    used = {inode for pid in pids for inode in _inodes(pid)}
+    return frozenset(name for name in snapshot() if _inode(name) in used)
 
 
 def _candidates(before: tuple[str, ...]) -> frozenset[str]:
@@ -65,23 +71,38 @@ def _candidates(before: tuple[str, ...]) -> frozenset[str]:
     mine = {name for name in fresh if _uid(name) == os.getuid()}
     if not mine:
         return frozenset()
-    used = mapped_by(int(name) for name in os.listdir("/proc") if name.isdigit())
-    return frozenset(mine - used)
+    return frozenset(mine - mapped_by(int(p) for p in os.listdir("/proc") if p.isdigit()))
 
 
-def _uid(name: str) -> int | None:
+def _stat(name: str) -> os.stat_result | None:
     try:
-        return (SHM / name).stat().st_uid
+        return (SHM / name).lstat()
     except OSError:
         return None
 
 
-def _used_by(pid: str) -> set[str]:
+def _uid(name: str) -> int | None:
+    found = _stat(name)
+    return None if found is None else found.st_uid
+
+
+def _inode(name: str) -> int | None:
+    found = _stat(name)
+    return None if found is None else found.st_ino
+
+
+def _inodes(pid: int) -> set[int]:
+    """Inodes in /dev/shm that a process has mapped or open."""
     prefix = f"{SHM}/"
     try:
         maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-        handles = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+        handles = [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
     except OSError:
         return set()
-    used = {line.split(prefix, 1)[1].split()[0] for line in maps.splitlines() if prefix in line}
-    return used | {h.removeprefix(prefix).split(" ")[0] for h in handles if h.startswith(prefix)}
+    # address perms offset device inode path
+    found = {int(line.split(None, 5)[4]) for line in maps.splitlines() if prefix in line}
+    for handle in handles:
+        with contextlib.suppress(OSError):
+            if os.readlink(handle).startswith(prefix):
+                found.add(os.stat(handle).st_ino)
+    return found

@@ -338,6 +338,14 @@ class Ledger:
         rows = self._db.execute("SELECT * FROM trials WHERE study=? ORDER BY number", (study,))
         return [_trial(row) for row in rows]
 
+    def first_of(self, study: int, origin: Origin) -> TrialRow | None:
+        """The first trial of a study whose point came from there; None while there is none."""
+        row = self._db.execute(
+            "SELECT * FROM trials WHERE study=? AND origin=? ORDER BY number LIMIT 1",
+            (study, origin),
+        ).fetchone()
+        return None if row is None else _trial(row)
+
     def transitions(self, study: int, number: int | None = None) -> list[Transition]:
         """The steps of one trial, or of all trials of a study, in the order in which they were taken."""
         rows = self._db.execute(

@@ -26,6 +26,12 @@ def check_targets(space: SearchSpace) -> None:
                 )
 
 
+def uses_devices(space: SearchSpace) -> bool:
+    """Whether any engine of a search space runs on accelerators, as its recipes say."""
+    containers = [load_recipe(name).spec.container for name in space.recipes]
+    return any(c.gpus != "none" or c.devices for c in containers)
+
+
 def _check_flags(space: SearchSpace, recipe: Recipe) -> None:
     known = recipe.flags()
     if known is None:

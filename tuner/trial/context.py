@@ -39,6 +39,7 @@ class Study:
         weights: Weights of its score.
         voice: Tells those who watch.
         wishes: What is wished of it from outside.
+        device_env: Variables that show its engines the devices that it may use.
         plans: Loads by workload, built once an engine can count tokens.
     """
 
@@ -56,6 +57,7 @@ class Study:
     weights: Weights
     voice: Voice
     wishes: Wishes = field(default_factory=Wishes)
+    device_env: dict[str, str] = field(default_factory=dict)
     plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
 
     @property

@@ -132,7 +132,7 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=whole_environment(dict(engine.env), deployment),
+            env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
             folder=study.trial_folder(trial.number, trial.attempt),
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
             labels={"study": study.row.name, "trial": str(trial.number)},

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -15,6 +16,7 @@ from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
 from tuner.errors import NothingFeasible, TunerError, UserError
 from tuner.launch.base import Launcher
+from tuner.launch.identity import myself
 from tuner.launch.process import ProcessLauncher
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
@@ -26,19 +28,25 @@ from tuner.store.redact import SHORTEST, Redactor
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
 from tuner.telemetry.hardware import Hardware, detect_hardware
-from tuner.trial.admission import check_targets
+from tuner.trial.admission import check_targets, uses_devices
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.deliver import deliver, write_report
 from tuner.trial.entry import secret_names, stored_space, study_folder
 from tuner.trial.events import Voice, Watcher
+from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.recovery import end_leftovers
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
 
 
 def work(
-    ledger: Ledger, row: StudyRow, *, watchers: Sequence[Watcher], wishes: Wishes
+    ledger: Ledger,
+    row: StudyRow,
+    *,
+    watchers: Sequence[Watcher],
+    wishes: Wishes,
+    devices: Sequence[str] | None = None,
 ) -> Decision | None:
     """Work on a study until it is decided, or told to stop.
 
@@ -51,23 +59,24 @@ def work(
         row: The study.
         watchers: Are told what happens.
         wishes: What is wished of it from outside.
+        devices: The only devices that it may use, by key; None for those that its space asks for.
 
     Raises:
         StateUnusable: When another process works on the study.
         NothingFeasible: When no trial passed the gates.
         TunerError: When it cannot be worked on.
     """
-    with hold_study(study_folder(ledger, row.name), {"study": row.name}):
-        return _held(ledger, row, watchers, wishes)
+    holder = {"study": row.name, "state": str(ledger.folder), **myself()}
+    with hold_study(study_folder(ledger, row.name), holder):
+        return _held(ledger, row, Voice(ledger, row.id, *watchers), wishes, devices)
 
 
 def _held(
-    ledger: Ledger, row: StudyRow, watchers: Sequence[Watcher], wishes: Wishes
+    ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
 ) -> Decision | None:
-    voice = Voice(ledger, row.id, *watchers)
     try:
         ledger.set_status(row.id, "running")
-        decision = _decided(ledger, row, voice, wishes)
+        decision = _decided(ledger, row, voice, wishes, devices)
     except NothingFeasible as error:
         ledger.set_status(row.id, "finished", str(error), exit_code=error.exit_code)
         raise
@@ -75,8 +84,10 @@ def _held(
         ledger.set_status(row.id, "failed", str(error), exit_code=error.exit_code)
         raise
     except BaseException as error:
+        # A defect ends the study; an interrupt from the keyboard only stops it.
+        status = "failed" if isinstance(error, Exception) else "stopped"
         reason = f"{type(error).__name__}: {error}"
-        ledger.set_status(row.id, "stopped", reason, exit_code=TunerError.exit_code)
+        ledger.set_status(row.id, status, reason, exit_code=TunerError.exit_code)
         raise
     if decision is None:
         paused = not wishes.cancelled.is_set()
@@ -86,15 +97,17 @@ def _held(
     return decision
 
 
-def _decided(ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes) -> Decision | None:
+def _decided(
+    ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
+) -> Decision | None:
     space = stored_space(ledger, row)
     ledger.redact = Redactor(given_secrets(space))
     launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
     for ended in end_leftovers(ledger, launchers, row.id):
         voice.say("note", text=f"ended a leftover: {ended}")
     try:
-        study = _prepare(ledger, row, space, voice, launchers, wishes)
-        decision = StudyRunner(study).run()
+        study = _prepare(ledger, row, space, voice, launchers, wishes, devices)
+        decision = _with_devices(study, devices)
     except _ToldToStop:
         return None
     except NothingFeasible:
@@ -106,6 +119,16 @@ def _decided(ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes) -> Dec
         exported = deliver(ledger, row, decision.winner)
         voice.say("delivered", report=str(report), export=str(exported))
     return decision
+
+
+def _with_devices(study: Study, devices: Sequence[str] | None) -> Decision | None:
+    """Run a study while its devices are held."""
+    names = devices or needed(
+        study.space, study.hardware.devices, on_devices=uses_devices(study.space)
+    )
+    holder = {"study": study.row.name, "state": str(study.ledger.folder)}
+    with hold_devices(names, holder, study.voice, study.wishes) as held:
+        return StudyRunner(study).run() if held else None
 
 
 class _ToldToStop(Exception):
@@ -142,11 +165,15 @@ def _prepare(
     voice: Voice,
     launchers: dict[str, Launcher],
     wishes: Wishes,
+    only: Sequence[str] | None,
 ) -> Study:
     check_targets(space)
     engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
     devices = detect().source
     hardware = detect_hardware(devices)
+    if only is not None:
+        chosen = tuple(d for d in hardware.devices if d.key in only)
+        hardware = replace(hardware, devices=chosen)
     any_engine = next(iter(engines.values()))
     models = {model.name: _model(model, any_engine) for model in space.models}
     ledger.add_facts(
@@ -173,6 +200,7 @@ def _prepare(
         weights=weights_of(space),
         voice=voice,
         wishes=wishes,
+        device_env=device_env(hardware) if only is not None else {},
     )
 
 
