@@ -16,12 +16,12 @@ help:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "tuner needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install -qq --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
+	$(BIN)/pip install -qq --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.dev: .venv/.installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/pip install -qq --constraint constraints.txt --group dev
 	@touch $@
 
 tune: .venv/.installed

@@ -10,6 +10,7 @@ engine's parser, reading back, probing, stopping, proving and telling.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ def shares(steps: list[Transition]) -> list[tuple[int, float, dict[str, float]]]
     """For each measured trial: its number, the tuner's share in seconds, and the share by step."""
     found = []
     own: dict[str, float] = {}
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in itertools.pairwise(steps):
         seconds = after.clock - before.clock
         if before.boot != after.boot:
             own = {}

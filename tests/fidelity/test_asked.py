@@ -51,6 +51,15 @@ def test_without_threaded_answers_the_next_turn_follows_the_question() -> None:
     assert found.longest() == 55
 
 
+def test_an_answer_that_comes_back_in_other_tokens_is_part_of_the_next_prompt() -> None:
+    found = asked(plan(Session((opening("u" * 10, 40), turn("v" * 9, 52)))), verbatim=False)
+    first, second = found.sessions[0]
+    assert not found.threaded
+    assert [part.tokens for part in second.added] == [5, 12]
+    assert second.added[0].node != first.answer
+    assert found.longest() == 40 + 5 + 12 + 5
+
+
 def test_other_tools_are_another_beginning() -> None:
     tool = Tool("t", "d", "{}")
     with_tools = Session((opening("u", 31),), tools=(tool,))
@@ -58,9 +67,9 @@ def test_other_tools_are_another_beginning() -> None:
     assert found.sessions[0][0].added[0].node != found.sessions[1][0].added[0].node
 
 
-def test_the_template_counts_once_a_message() -> None:
+def test_the_template_counts_once_a_message_and_once_for_the_answer() -> None:
     found = asked(plan(Session((opening("u" * 10, 40),))), template=4)
-    assert [part.tokens for part in found.sessions[0][0].added] == [34, 14]
+    assert [part.tokens for part in found.sessions[0][0].added] == [34, 18]
 
 
 def test_open_loops_have_arrivals_and_no_concurrency() -> None:

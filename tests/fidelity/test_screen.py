@@ -81,6 +81,14 @@ def test_anchors_cover_every_layout(predicted: dict[str, float], seed: str) -> N
     assert len(set(found)) >= min(LIMITS.anchors, len(predicted) + 1)
 
 
+def test_another_point_may_be_the_one_that_is_repeated() -> None:
+    predicted = {"a": 3.0, "b": 2.0, "c": 1.0}
+    found = plan_anchors(
+        predicted, dict.fromkeys(predicted, "x"), "c", limits=LIMITS, again="a", repeats=3
+    )
+    assert (found.count("a"), found.count("c"), found[-1]) == (3, 1, "a")
+
+
 def test_a_draw_is_the_same_when_asked_the_same() -> None:
     points = [f"p{i}" for i in range(50)]
     assert draw(points, "a", 1) == draw(points, "a", 1)

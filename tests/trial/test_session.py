@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.fake_study import write_space
+from tests.fakes.world import World
 from tuner.errors import NothingFeasible, StateUnusable, UserError
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
@@ -20,14 +20,19 @@ from tuner.trial.wishes import Wishes
 pytestmark = pytest.mark.xdist_group("engines")
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def entered(ledger: Ledger, folder: Path, **changes: Any) -> StudyRow:
-    file = write_space(folder, **changes)
+    file = World(folder, changes).make().space
     return enter_study(ledger, load_space(file), file)
 
 
 def test_a_study_is_decided_and_its_files_are_written(tmp_path: Path) -> None:
     with Ledger(tmp_path / "state", write=True) as ledger:
-        row = entered(ledger, tmp_path)
+        row = entered(ledger, tmp_path, budget={"trials": 3})
         decision = work(ledger, row, watchers=[], wishes=Wishes())
         trials = ledger.trials(row.id)
         events = ledger.events(row.id)
@@ -87,9 +92,12 @@ def test_more_budget_is_taken_while_it_runs(tmp_path: Path, *, more: bool, launc
         if more and what.kind == "told" and what.number == 0:
             wishes.allow({"trials": 2})
 
-    space = {"budget": {"trials": 1}, "search": {"sampler": "random", "finalists": {"count": 0}}}
+    space = {
+        "budget": {"trials": 1},
+        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    }
     with Ledger(tmp_path / "state", write=True) as ledger:
-        row = entered(ledger, tmp_path, first=[{"max_num_seqs": 4}], **space)
+        row = entered(ledger, tmp_path, first=[{"seqs": 4}], **space)
         work(ledger, row, watchers=[raise_it], wishes=wishes)
         assert sum(t.launched for t in ledger.trials(row.id)) == launched
 
@@ -123,12 +131,9 @@ def test_nothing_feasible_is_an_end_with_a_report(tmp_path: Path) -> None:
 def test_a_secret_must_be_there_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path
-    plain = write_space(folder)
-    text = plain.read_text().replace(
-        "  flags:", "  env: {HF_TOKEN: {from_env: MY_TOKEN}}\n  flags:", 1
-    )
-    plain.write_text(text)
+    plain = World(tmp_path).make().space
+    given = "  env: {FAKE_SECRET: {from_env: MY_TOKEN}}\n  flags:"
+    plain.write_text(plain.read_text().replace("  flags:", given, 1))
     with Ledger(tmp_path / "state", write=True) as ledger:
         row = enter_study(ledger, load_space(plain), plain)
         with pytest.raises(UserError, match="MY_TOKEN, which is not set"):

@@ -33,11 +33,10 @@ def conclusion(decision: Decision) -> str:
             return f"The baseline stands: finalist {broken.number} failed when it was repeated ({broken.broken})."
         return "The baseline stands: nothing scored above it."
     found = best.decision.comparison
-    span = f"{found.low - 1:+.1%} to {found.high - 1:+.1%}"
-    gain = (
-        f"{found.ratio - 1:+.1%} against the baseline "
-        f"({found.confidence * 100:.4g} % interval {span}, {found.runs} runs in turns)"
+    spread = (
+        f"{found.confidence * 100:.4g} % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}"
     )
+    gain = f"{found.ratio - 1:+.1%} against the baseline ({spread}, {found.runs} runs in turns)"
     if decision.clear:
         return f"[bold green]Trial {decision.winner} wins:[/] {gain}."
     return f"[bold yellow]No clear winner:[/] finalist {best.number} measured {gain}. The baseline is kept."

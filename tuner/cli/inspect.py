@@ -49,8 +49,7 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
 
     Example: tuner trials local-cpu
     """
-    from rich.console import Console
-
+    from tuner.cli.live import wide_console
     from tuner.cli.tables import trials_table
     from tuner.store.ledger import Ledger
     from tuner.trial.summary import trial_json
@@ -61,7 +60,7 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
     if as_json:
         typer.echo(json.dumps([trial_json(t) for t in rows], indent=2))
         return
-    Console().print(trials_table(rows, steps))
+    wide_console().print(trials_table(rows, steps))
 
 
 def show(

@@ -25,6 +25,12 @@ VERDICT_STYLE = {
 }
 
 
+def wide_console() -> Console:
+    """A console that fits the screen, and that is wide where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
+
+
 @contextmanager
 def watching(view: StudyView, console: Console) -> Iterator[Watcher]:
     """A watcher that shows the study while the block runs."""

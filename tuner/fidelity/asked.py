@@ -79,25 +79,27 @@ class LengthsUnknown(ValueError):
     """Raised when a plan does not say how long its prompts or answers are."""
 
 
-def asked(plan: Plan, *, template: int = 0) -> Asked:
+def asked(plan: Plan, *, template: int = 0, verbatim: bool = True) -> Asked:
     """Read a plan.
 
     A message's tokens are its share of what the plan expects of the turn, by characters.
 
     Args:
         plan: The plan.
-        template: Tokens that the chat template adds to each message.
+        template: Tokens that the chat template adds to each message, the answer among them.
+        verbatim: Whether an answer comes back as the very tokens that were generated. It does not
+            where its text is cut or parsed, nor where a model of random weights writes bytes that
+            are no text: then what comes back is as long, and is not found in the cache.
 
     Raises:
         LengthsUnknown: When the plan does not say how long a prompt or an answer is.
     """
-    tree = _Tree()
+    reader = _Reader(template, threaded=plan.thread_answers, verbatim=verbatim)
     sessions = tuple(
-        tuple(_turns(session, number, tree, template, threaded=plan.thread_answers))
-        for number, session in enumerate(plan.sessions)
+        tuple(reader.turns(session, number)) for number, session in enumerate(plan.sessions)
     )
     concurrency = plan.pacing.concurrency if isinstance(plan.pacing, Closed) else None
-    return Asked(plan.workload, sessions, concurrency, plan.thread_answers)
+    return Asked(plan.workload, sessions, concurrency, plan.thread_answers and verbatim)
 
 
 class _Tree:
@@ -111,26 +113,40 @@ class _Tree:
         return self._numbers.setdefault((parent, what), len(self._numbers) + 1)
 
 
-def _turns(
-    session: Session, number: int, tree: _Tree, template: int, *, threaded: bool
-) -> Iterator[AskedTurn]:
-    known = place = 0
-    tools = (session.tools, session.tool_choice) if session.tools else None
-    for index, turn in enumerate(session.turns):
-        output = turn.expect_output_tokens or turn.max_tokens
-        if turn.expect_prompt_tokens is None or output is None:
-            raise LengthsUnknown(
-                f"turn {index} of conversation {number} does not say how long it is"
-            )
-        lengths = _lengths(turn.messages, turn.expect_prompt_tokens - known)
-        known = turn.expect_prompt_tokens
-        added = []
-        for message, tokens in zip(turn.messages, lengths, strict=True):
-            place = tree.node(place, (message, tools))
-            added.append(Stretch(place, tokens + template))
-        answer = tree.node(place, ("answer", number, index))
-        place = answer if threaded else place
-        yield AskedTurn(tuple(added), output, answer, turn.think_s, turn.arrival_s)
+class _Reader:
+    """Turns conversations into turns as a scheduler sees them."""
+
+    def __init__(self, template: int, *, threaded: bool, verbatim: bool) -> None:
+        self._tree = _Tree()
+        self._template = template
+        self._threaded = threaded
+        self._verbatim = verbatim
+
+    def turns(self, session: Session, number: int) -> Iterator[AskedTurn]:
+        known = place = 0
+        told: list[Stretch] = []
+        tools = (session.tools, session.tool_choice) if session.tools else None
+        for index, turn in enumerate(session.turns):
+            output = turn.expect_output_tokens or turn.max_tokens
+            if turn.expect_prompt_tokens is None or output is None:
+                raise LengthsUnknown(
+                    f"turn {index} of conversation {number} does not say how long it is"
+                )
+            lengths = _lengths(turn.messages, turn.expect_prompt_tokens - known)
+            known = turn.expect_prompt_tokens
+            added, told = told, []
+            for message, tokens in zip(turn.messages, lengths, strict=True):
+                place = self._tree.node(place, (message, tools))
+                added.append(Stretch(place, tokens + self._template))
+            if added:  # the head of the answer stands at the end of the prompt
+                added[-1] = Stretch(place, added[-1].tokens + self._template)
+            answer = self._tree.node(place, ("answer", number, index))
+            if self._threaded and self._verbatim:
+                place = answer
+            elif self._threaded:
+                place = self._tree.node(place, ("told again", number, index))
+                told = [Stretch(place, output)]
+            yield AskedTurn(tuple(added), output, answer, turn.think_s, turn.arrival_s)
 
 
 def _lengths(messages: tuple[Message, ...], tokens: int) -> list[int]:

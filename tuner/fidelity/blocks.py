@@ -33,6 +33,7 @@ class BlockPool:
         self._fresh = blocks
         self._free: OrderedDict[int, None] = OrderedDict()
         self._users: dict[int, int] = {}
+        self._states: set[int] = set()
         self._next = -1
 
     @property
@@ -55,6 +56,17 @@ class BlockPool:
                 break
             found += 1
         return found
+
+    def keep_state(self, key: int) -> None:
+        """Remember the recurrent state at the end of a cached block, until the block is taken."""
+        if key in self._users:
+            self._states.add(key)
+
+    def resumable(self, keys: Sequence[int], hits: int) -> int:
+        """How many of the cached first blocks end with a recurrent state from which to go on."""
+        while hits and keys[hits - 1] not in self._states:
+            hits -= 1
+        return hits
 
     def idle(self, keys: Sequence[int]) -> int:
         """How many of some cached blocks nobody uses: taking them makes fewer available."""
@@ -79,6 +91,7 @@ class BlockPool:
         for _ in range(count - fresh):
             old, _ = self._free.popitem(last=False)
             self._users.pop(old, None)
+            self._states.discard(old)
         return list(taken)
 
     def fill(self, held: list[int], keys: Sequence[int], start: int, stop: int) -> None:

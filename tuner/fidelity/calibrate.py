@@ -65,38 +65,62 @@ def calibrate(anchors: Sequence[Anchor], sigma: float = 0.0) -> Calibration:
     """
     if not anchors:
         raise ValueError("a calibration needs at least one anchor")
-    groups: dict[str, list[float]] = {}
-    for anchor in anchors:
-        groups.setdefault(anchor.layout, []).append(anchor.offset)
-    means = {layout: sum(offsets) / len(offsets) for layout, offsets in groups.items()}
-    common = sum(means.values()) / len(means)
-    within = max(sigma**2, _within(groups, means))
-    between = _between(groups, means, within)
-    layouts = {}
-    for layout, mean in means.items():
-        spread = between + within / len(groups[layout])
-        weight = between / spread if spread else 0.0
-        layouts[layout] = common + weight * (mean - common)
-    return Calibration(common, layouts)
+    return _Tally.of(anchors).calibration(sigma)
 
 
-def _within(groups: Mapping[str, Sequence[float]], means: Mapping[str, float]) -> float:
-    """Variance of offsets within layouts, pooled; 0 where each layout has one anchor."""
-    freedom = sum(len(offsets) - 1 for offsets in groups.values())
-    squares = sum((o - means[layout]) ** 2 for layout, offsets in groups.items() for o in offsets)
-    return squares / freedom if freedom else 0.0
+class _Tally:
+    """Offsets of each layout as counts, sums and sums of squares, so that some can be left out."""
 
+    def __init__(self, layouts: dict[str, tuple[int, float, float]]) -> None:
+        self._layouts = layouts
 
-def _between(
-    groups: Mapping[str, Sequence[float]], means: Mapping[str, float], within: float
-) -> float:
-    """Variance of the layouts' true factors: that of their means, less what noise puts into it."""
-    if len(means) < 2:
-        return 0.0
-    middle = sum(means.values()) / len(means)
-    variance = sum((mean - middle) ** 2 for mean in means.values()) / (len(means) - 1)
-    noise = within * sum(1 / len(offsets) for offsets in groups.values()) / len(groups)
-    return max(0.0, variance - noise)
+    @classmethod
+    def of(cls, anchors: Sequence[Anchor]) -> _Tally:
+        return cls({}).with_(anchors, 1)
+
+    def without(self, *anchors: Anchor) -> _Tally:
+        return self.with_(anchors, -1)
+
+    def with_(self, anchors: Sequence[Anchor], times: int) -> _Tally:
+        layouts = dict(self._layouts)
+        for anchor in anchors:
+            count, total, squares = layouts.get(anchor.layout, (0, 0.0, 0.0))
+            offset = anchor.offset
+            layouts[anchor.layout] = (
+                count + times,
+                total + times * offset,
+                squares + times * offset**2,
+            )
+        return _Tally({layout: sums for layout, sums in layouts.items() if sums[0]})
+
+    def calibration(self, sigma: float) -> Calibration:
+        if not self._layouts:
+            return Calibration(0.0, {})
+        means = {layout: total / n for layout, (n, total, _) in self._layouts.items()}
+        common = sum(means.values()) / len(means)
+        within = max(sigma**2, self._within())
+        between = self._between(means, common, within)
+        factors = {}
+        for layout, mean in means.items():
+            spread = between + within / self._layouts[layout][0]
+            weight = between / spread if spread else 0.0
+            factors[layout] = common + weight * (mean - common)
+        return Calibration(common, factors)
+
+    def _within(self) -> float:
+        """Variance of offsets within layouts, pooled; 0 where each layout has one anchor."""
+        sums = self._layouts.values()
+        freedom = sum(n - 1 for n, _, _ in sums)
+        squares = sum(squares - total**2 / n for n, total, squares in sums)
+        return max(0.0, squares) / freedom if freedom else 0.0
+
+    def _between(self, means: Mapping[str, float], common: float, within: float) -> float:
+        """Variance of the true factors: that of the means, less what noise puts into it."""
+        if len(means) < 2:
+            return 0.0
+        variance = sum((mean - common) ** 2 for mean in means.values()) / (len(means) - 1)
+        noise = within * sum(1 / n for n, _, _ in self._layouts.values()) / len(means)
+        return max(0.0, variance - noise)
 
 
 def left_out(anchors: Sequence[Anchor], sigma: float = 0.0) -> Floats:
@@ -106,11 +130,10 @@ def left_out(anchors: Sequence[Anchor], sigma: float = 0.0) -> Floats:
         anchors: At least two.
         sigma: As for :func:`calibrate`.
     """
-    found = [
-        calibrate([*anchors[:i], *anchors[i + 1 :]], sigma).apply(a.layout, a.predicted)
-        for i, a in enumerate(anchors)
-    ]
-    return np.array(found)
+    tally = _Tally.of(anchors)
+    return np.array(
+        [tally.without(a).calibration(sigma).apply(a.layout, a.predicted) for a in anchors]
+    )
 
 
 def left_out_signs(anchors: Sequence[Anchor], sigma: float = 0.0) -> Signs:
@@ -121,6 +144,7 @@ def left_out_signs(anchors: Sequence[Anchor], sigma: float = 0.0) -> Signs:
     noise of their own measurement.
     """
     count = len(anchors)
+    tally = _Tally.of(anchors)
     found = np.zeros((count, count), dtype=np.int8)
     for i in range(count):
         for j in range(i + 1, count):
@@ -128,8 +152,7 @@ def left_out_signs(anchors: Sequence[Anchor], sigma: float = 0.0) -> Signs:
             if first.layout == second.layout:
                 sign = np.sign(first.predicted - second.predicted)
             else:
-                rest = [a for k, a in enumerate(anchors) if k not in {i, j}]
-                seen = calibrate(rest, sigma) if rest else Calibration(0.0, {})
+                seen = tally.without(first, second).calibration(sigma)
                 sign = np.sign(
                     seen.apply(first.layout, first.predicted)
                     - seen.apply(second.layout, second.predicted)

@@ -88,24 +88,27 @@ def plan_anchors(
     baseline: str,
     *,
     limits: Limits,
+    again: str | None = None,
     repeats: int = 2,
     seed: str = "",
 ) -> tuple[str, ...]:
     """Points to measure before a proxy can have earned anything; they are worth measuring anyway.
 
-    The baseline more than once, for the noise; what the proxy holds for best; the best of each
-    layout; and a spread of the rest, half from the upper third and half by chance.
+    The baseline; what the proxy holds for best; the best of each layout; a spread of the rest, half
+    from the upper third and half by chance; and one of them more than once, for the noise.
 
     Args:
         predicted: The proxy's raw predictions.
         layouts: The layout of each predicted point.
         baseline: The point that a study begins with.
         limits: How many anchors are needed.
-        repeats: How often the baseline is measured.
+        again: The point that is measured more than once; the baseline where none is named. What the
+            proxy holds for best is often the cheaper choice: it is fast, and measured again anyway.
+        repeats: How often it is measured.
         seed: What the chance hangs on.
 
     Returns:
-        Points in the order in which to measure them, the baseline as often as it is measured.
+        Points in the order in which to measure them, the repeats at the end.
     """
     ranked = sorted(predicted, key=lambda point: (-predicted[point], point))
     chosen = dict.fromkeys([baseline, *ranked[:1]])
@@ -119,4 +122,4 @@ def plan_anchors(
         chosen.setdefault(draw(rest, "anchor", seed, turn))
         turn += 1
     order = list(chosen)
-    return (*order, *[baseline] * (repeats - 1))
+    return (*order, *[again or baseline] * (repeats - 1))

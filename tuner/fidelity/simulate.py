@@ -17,6 +17,7 @@ from typing import Protocol
 
 from tuner.fidelity.asked import Asked, AskedTurn, Keys
 from tuner.fidelity.blocks import BlockPool, PoolTooSmall
+from tuner.fidelity.recurrent import Chunking, Prompt, clip, keeps_state
 from tuner.fidelity.steptime import Batch
 from tuner.load.record import Record
 
@@ -43,6 +44,8 @@ class Scheduler:
         prefix_caching: Whether full blocks are found again.
         chunked_prefill: Whether a prompt may be computed in parts.
         long_prefill_tokens: The most tokens of one prompt in one step; 0 for no limit.
+        state_tokens: For models with recurrent layers, the tokens by which their states may be kept
+            (vLLM's unit of prefix hashes); 0 for models without. See :mod:`tuner.fidelity.recurrent`.
     """
 
     max_num_seqs: int
@@ -52,6 +55,12 @@ class Scheduler:
     prefix_caching: bool = True
     chunked_prefill: bool = True
     long_prefill_tokens: int = 0
+    state_tokens: int = 0
+
+    @property
+    def recurrent(self) -> bool:
+        """Whether a prefix is found again only where a recurrent state was kept."""
+        return self.state_tokens > 0 and self.prefix_caching
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +147,7 @@ class _Sequence:
         computed: Tokens whose KV is in the pool.
         held: Its blocks.
         full: How many of them were given their keys.
+        junction: Where a cached prefix ended that had no state to go on from.
     """
 
     session: int
@@ -151,6 +161,7 @@ class _Sequence:
     generated: int = 0
     held: list[int] = field(default_factory=list)
     full: int = 0
+    junction: int = 0
     cached: int | None = None
     first: float | None = None
 
@@ -170,6 +181,14 @@ class _Run:
         self._time = step_time
         self._one_by_one = one_by_one
         self._pool = BlockPool(scheduler.blocks, caching=scheduler.prefix_caching)
+        self._chunking = Chunking(
+            scheduler.block_tokens,
+            max(1, scheduler.state_tokens),
+            min(
+                scheduler.max_num_batched_tokens,
+                scheduler.long_prefill_tokens or scheduler.max_num_batched_tokens,
+            ),
+        )
         self._keys = [Keys(scheduler.block_tokens) for _ in load.sessions]
         self._length = [0] * len(load.sessions)
         self._due: list[tuple[float, int, int]] = []
@@ -256,7 +275,10 @@ class _Run:
         before, index = self._preemptions, 0
         while index < len(self._running) and budget > 0:
             sequence = self._running[index]
-            tokens = min(self._wanted(sequence), budget)
+            tokens = self._wanted(sequence, budget)
+            if tokens == 0:
+                index += 1
+                continue
             if not self._make_room(sequence, tokens):
                 break
             plan.append((sequence, tokens))
@@ -266,10 +288,20 @@ class _Run:
             self._admit(plan, budget)
         return plan
 
-    def _wanted(self, sequence: _Sequence) -> int:
-        tokens = sequence.total - sequence.computed
-        limit = self._limits.long_prefill_tokens
-        return min(tokens, limit) if limit else tokens
+    def _wanted(self, sequence: _Sequence, budget: int) -> int:
+        return self._clipped(sequence, sequence.computed, budget)
+
+    def _clipped(self, sequence: _Sequence, start: int, budget: int) -> int:
+        """Tokens of a sequence in the next step, which may be none."""
+        tokens = min(sequence.total - start, budget)
+        if self._limits.long_prefill_tokens:
+            tokens = min(tokens, self._limits.long_prefill_tokens)
+        if not self._limits.recurrent:
+            return tokens
+        return clip(self._prompt(sequence), start, tokens, self._chunking)
+
+    def _prompt(self, sequence: _Sequence) -> Prompt:
+        return Prompt(sequence.prompt, sequence.total, sequence.junction)
 
     def _blocks_for(self, tokens: int) -> int:
         return -(-tokens // self._limits.block_tokens)
@@ -313,14 +345,15 @@ class _Run:
         """Cached blocks, tokens and new blocks with which a sequence enters; no blocks: not now."""
         block = self._limits.block_tokens
         hits = self._pool.hits(sequence.keys, (sequence.total - 1) // block)
-        tokens = sequence.total - hits * block
-        if self._limits.long_prefill_tokens:
-            tokens = min(tokens, self._limits.long_prefill_tokens)
-        if tokens > budget and not self._limits.chunked_prefill:
+        if self._limits.recurrent:
+            sequence.junction = hits * block
+            hits = self._pool.resumable(sequence.keys, hits)
+        start = hits * block
+        if sequence.total - start > budget and not self._limits.chunked_prefill:
             return hits, 0, None
-        tokens = min(tokens, budget)
-        need = self._blocks_for(hits * block + tokens) - hits
-        if need > self._pool.available - self._pool.idle(sequence.keys[:hits]):
+        tokens = self._clipped(sequence, start, budget)
+        need = self._blocks_for(start + tokens) - hits
+        if tokens == 0 or need > self._pool.available - self._pool.idle(sequence.keys[:hits]):
             return hits, 0, None
         return hits, tokens, need
 
@@ -341,6 +374,10 @@ class _Run:
         full = sequence.computed // self._limits.block_tokens
         if full > sequence.full:
             self._pool.fill(sequence.held, sequence.keys, sequence.full, full)
+            if self._limits.recurrent and keeps_state(
+                self._prompt(sequence), sequence.computed, self._chunking
+            ):
+                self._pool.keep_state(sequence.keys[full - 1])
             sequence.full = full
 
     def _sample(self, sequence: _Sequence, tokens: int) -> None:

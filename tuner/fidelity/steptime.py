@@ -148,19 +148,18 @@ class Seen:
 
     Attributes:
         steps: How many.
-        low: The smallest batch in each of its figures.
-        high: The largest.
+        fewest: The fewest tokens of one.
+        most: The most in each figure.
     """
 
     steps: int
-    low: Batch
-    high: Batch
+    fewest: int
+    most: Batch
 
     def covers(self, batch: Batch) -> bool:
-        """Whether a batch lies within what was seen; a tenth beyond it is still near."""
-        return all(
-            low * 0.9 <= mine <= high * 1.1
-            for low, mine, high in zip(self.low, batch, self.high, strict=True)
+        """Whether a step is no smaller and no larger than those; a tenth beyond is still near."""
+        return self.fewest * 0.9 <= batch.tokens and all(
+            mine <= most * 1.1 for mine, most in zip(batch, self.most, strict=True)
         )
 
 
@@ -211,9 +210,8 @@ def fit_steps(setting: Setting, records: Sequence[StepRecord]) -> StepModel:
 
 def seen(batches: Sequence[Batch]) -> Seen:
     """The range of some batches."""
-    columns = list(zip(*batches, strict=True))
-    low, high = (Batch(*(edge(column) for column in columns)) for edge in (min, max))
-    return Seen(len(batches), low, high)
+    most = Batch(*(max(column) for column in zip(*batches, strict=True)))
+    return Seen(len(batches), min(batch.tokens for batch in batches), most)
 
 
 def solve(rows: Floats, seconds: Floats) -> dict[str, float]:
@@ -232,4 +230,9 @@ def solve(rows: Floats, seconds: Floats) -> dict[str, float]:
     # Columns differ by ten orders of magnitude; unscaled, the solver takes the small ones for 0.
     scale = np.where(weighted.any(axis=0), np.abs(weighted).max(axis=0), 1.0)
     solution, _ = nnls(weighted / scale, np.ones(len(seconds)))
-    return dict(zip(TERMS, (solution / scale).tolist(), strict=True))
+    found = solution / scale
+    # The least relative error lies below the mean where errors are skewed, as those of times are;
+    # what counts here is the sum over many steps, so that is kept.
+    total = float((rows @ found).sum())
+    found *= seconds.sum() / total if total else 1.0
+    return dict(zip(TERMS, found.tolist(), strict=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 from tuner.build import Engine
 from tuner.launch.base import Launcher
 from tuner.load.plan import Plan
+from tuner.memory.model import ModelFacts
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
@@ -40,6 +41,7 @@ class Study:
         voice: Tells those who watch.
         wishes: What is wished of it from outside.
         device_env: Variables that show its engines the devices that it may use.
+        model_facts: What is known of each model, by its name, read when first asked for.
         plans: Loads by workload, built once an engine can count tokens.
     """
 
@@ -58,6 +60,7 @@ class Study:
     voice: Voice
     wishes: Wishes = field(default_factory=Wishes)
     device_env: dict[str, str] = field(default_factory=dict)
+    model_facts: dict[str, ModelFacts] = field(default_factory=dict)
     plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
 
     @property

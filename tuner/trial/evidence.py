@@ -107,7 +107,8 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
-            oom_kills=1 if ending.exit is not None and ending.exit.over_limit else None,
+            oom_kills=launch.memory().kills,
+            port_holder=None if ending.waited is None else ending.waited.holder,
         )
     )
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tuner.launch.preflight import Preflight
-from tuner.memory.bound import Capacity, Margin, Place, fits, lower_bound
-from tuner.memory.model import ModelFacts, read_model
-from tuner.memory.request import parse_request
+from tuner.memory.bound import Margin, Place, fits, lower_bound
+from tuner.memory.request import MemoryRequest
 from tuner.spec.deployment import Deployment
 from tuner.trial.context import Study
-from tuner.trial.environment import environment, whole_environment
+from tuner.trial.environment import whole_environment
 from tuner.trial.judgement import judgement_json
+from tuner.trial.margins import Margins
 from tuner.verdict import Evidence, ExitFacts, TrialStage, Verdict, judge, read_log
 
 _WORDS = {
     Place.DEVICE: (Verdict.DEVICE_OOM_LOAD, "its memory cannot fit on a device"),
-    Place.NODE: (Verdict.KV_SPACE, "its memory cannot fit on the NUMA node"),
+    Place.NODE: (Verdict.HOST_OOM, "its memory cannot fit on the NUMA node"),
     Place.HOST: (Verdict.HOST_OOM, "its memory cannot fit on the host"),
     Place.KV_SPACE: (Verdict.KV_SEQUENCE, "one longest sequence cannot fit into its KV space"),
 }
+_ASKED_TOO_MUCH = (Verdict.KV_SPACE, "the KV space asked for cannot fit")
 
 
 class Foresight:
@@ -31,7 +32,7 @@ class Foresight:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        self._models: dict[str, ModelFacts] = {}
+        self._margins = Margins(study)
         self._askers: dict[tuple[str, str], Preflight] = {}
 
     def close(self) -> None:
@@ -47,26 +48,10 @@ class Foresight:
     # --- memory ----------------------------------------------------------------------------------
 
     def _memory(self, deployment: Deployment) -> dict[str, Any] | None:
-        study = self._study
-        engine = study.engines[deployment.recipe]
-        if deployment.model not in self._models:
-            self._models[deployment.model] = read_model(study.models[deployment.model])
-        env = environment(dict(engine.env), deployment)
-        kind = "gpu" if study.hardware.devices else "cpu"
-        flags = engine.fingerprint.cpu_features
-        request = parse_request(deployment.argv, env, device=kind, cpu_flags=flags)
-        margin = fits(lower_bound(self._models[deployment.model], request), self._capacity())
-        return None if margin is None or margin.ok else _too_large(margin)
-
-    def _capacity(self) -> Capacity:
-        hardware = self._study.hardware
-        nodes = [n.memory_total for n in hardware.numa if n.memory_total]
-        devices = [d.memory_total for d in hardware.devices if d.memory_total]
-        return Capacity(
-            device_bytes=min(devices, default=None),
-            node_bytes=max(nodes, default=None),
-            host_bytes=hardware.memory_total,
-        )
+        request = self._margins.request(deployment)
+        bound = lower_bound(self._margins.facts(deployment), request)
+        margin = fits(bound, self._margins.capacity())
+        return None if margin is None or margin.ok else _too_large(margin, request)
 
     # --- the engine's word -----------------------------------------------------------------------
 
@@ -108,8 +93,11 @@ class Foresight:
         return self._askers[where]
 
 
-def _too_large(margin: Margin) -> dict[str, Any]:
+def _too_large(margin: Margin, request: MemoryRequest) -> dict[str, Any]:
     verdict, title = _WORDS[margin.place]
+    asked = bool(request.kv_bytes or request.blocks)
+    if asked and margin.place is not Place.KV_SPACE:
+        verdict, title = _ASKED_TOO_MUCH
     return {
         "verdict": str(verdict),
         "title": f"{title}; found before it was started",

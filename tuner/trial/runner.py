@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launch, LaunchPlan, Proof
+from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
@@ -22,6 +22,7 @@ from tuner.trial.environment import whole_environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
+from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
@@ -57,6 +58,7 @@ class TrialRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._loads = Loads(study)
+        self._margins = Margins(study)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -134,7 +136,9 @@ class TrialRunner:
             argv=(*argv, *deployment.argv),
             env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
             folder=study.trial_folder(trial.number, trial.attempt),
+            port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
+            grace=Grace(term=study.space.engine.deadlines.stop),
             labels={"study": study.row.name, "trial": str(trial.number)},
         )
 
@@ -193,16 +197,22 @@ class TrialRunner:
         live.measured = self._loads.measure(
             live.trial, self._endpoint(live), live.launch, live.ending
         )
-        summary = live.watch.summary("measure").as_json()
+        watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        floor = self._margins.floor(watched)
+        memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
-            metrics={**live.measured.as_json(), "telemetry": summary},
+            metrics={
+                **live.measured.as_json(),
+                "telemetry": watched,
+                "memory_floor": list(floor.reasons),
+            },
             score=live.measured.score,
-            feasible=live.measured.feasible,
-            constraints=live.measured.constraints(),
+            feasible=live.measured.feasible and floor.ok,
+            constraints={**live.measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:

@@ -26,13 +26,26 @@ from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide, standings
 from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
+from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
+from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+MEMORY_VERDICTS = frozenset(
+    {
+        Verdict.DEVICE_OOM_LOAD,
+        Verdict.DEVICE_OOM_PROFILING,
+        Verdict.DEVICE_OOM_CAPTURE,
+        Verdict.DEVICE_OOM_RUN,
+        Verdict.KV_SEQUENCE,
+        Verdict.KV_SPACE,
+        Verdict.HOST_OOM,
+    }
+)
 
 
 class StudyRunner:
@@ -46,6 +59,7 @@ class StudyRunner:
         self._study = study
         self._runner = TrialRunner(study)
         self._foresight = Foresight(study)
+        self._margins = Margins(study)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -248,19 +262,35 @@ class StudyRunner:
 
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
+        deployment = Deployment.from_json(trial.deployment)
         if trial.metrics is not None:
-            return {"value": trial.score if trial.score is not None else 0.0}
+            return {
+                "value": trial.score if trial.score is not None else 0.0,
+                "constraints": self._with_margin(trial.constraints or {}, deployment),
+            }
         judgement = trial.judgement or {}
         if not judgement.get("teaches"):
             return {"feasible": False}
+        over = judgement.get("violation") or 1.0
         loads = {w.name: w for w in self._study.space.loads}
+        vector = failed_constraints(self._study.gates, loads, over)
+        if judgement["verdict"] in MEMORY_VERDICTS:
+            vector[CONSTRAINT] = over
         return {
             "feasible": False,
             "value": 0.0,
-            "constraints": failed_constraints(
-                self._study.gates, loads, judgement.get("violation") or 1.0
-            ),
+            "constraints": self._with_margin(vector, deployment),
         }
+
+    def _with_margin(self, vector: dict[str, float], deployment: Deployment) -> dict[str, float]:
+        """The vector with the expected memory margin, where it says more than what was seen."""
+        expected = self._margins.violation(deployment)
+        seen = vector.get(CONSTRAINT)
+        if seen is not None and seen > 0:
+            return vector
+        # A margin that is only expected may frighten the sampler away, but it never makes a trial
+        # that ran infeasible: it stays at or below 0.
+        return {**vector, CONSTRAINT: min(0.0, expected if expected is not None else seen or 0.0)}
 
     # --- the state -------------------------------------------------------------------------------
 

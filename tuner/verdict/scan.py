@@ -237,7 +237,9 @@ class Scanner:
             if not functions.isdisjoint(entry.functions):
                 return stage
         boot = self._boots[-1]
-        return Stage.STOPPING if boot.stop is not None else boot.stage
+        if boot.stop is not None:
+            return Stage.STOPPING
+        return Stage.SERVING if boot.stage is Stage.READY else boot.stage
 
     def _keep(self, hit: Hit) -> None:
         boot = self._boots[-1]

@@ -31,7 +31,7 @@ _IGNORED = re.compile(r"Exception ignored (?:in|on)|Exception in thread .*GC")
 EXCEPTION = re.compile(
     r"^(?:\^C)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
     r"(?:Error|Exception|Interrupt|Exit|OutOf[A-Z]\w*|Failure|Timeout|Dead)(?=:|\s*$)"
-    r"|^\s+(?:Value|Assertion) error, "  # pydantic's, which stands under the exception's name
+    r"|^\s+(?:(?:Value|Assertion) (?:error|failed), |Input should be )"  # pydantic's own lines
 )
 
 
