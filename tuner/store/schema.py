@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import sqlite3
 
-VERSION = 1
+VERSION = 2
 
-_TABLES = """
-CREATE TABLE studies (
+_FIRST = """
+CREATE TABLE IF NOT EXISTS studies (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     fingerprint TEXT NOT NULL,
     space TEXT NOT NULL,          -- the search space's text, as it was given
     origin TEXT NOT NULL,         -- the file it came from
-    status TEXT NOT NULL,         -- running | finished | stopped | failed
+    status TEXT NOT NULL,         -- queued | running | paused | finished | stopped | failed
     reason TEXT,                  -- why it is in this status
     facts TEXT NOT NULL,          -- JSON: machine, engine, versions
     created REAL NOT NULL,        -- seconds since 1970
     ended REAL
 ) STRICT;
 
-CREATE TABLE trials (
+CREATE TABLE IF NOT EXISTS trials (
     study INTEGER NOT NULL REFERENCES studies(id),
     number INTEGER NOT NULL,
     origin TEXT NOT NULL,         -- baseline | first | search | repeat
@@ -43,7 +43,7 @@ CREATE TABLE trials (
     PRIMARY KEY (study, number)
 ) STRICT;
 
-CREATE TABLE transitions (
+CREATE TABLE IF NOT EXISTS transitions (
     id INTEGER PRIMARY KEY,
     study INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -55,9 +55,9 @@ CREATE TABLE transitions (
     detail TEXT NOT NULL,         -- JSON
     FOREIGN KEY (study, number) REFERENCES trials(study, number)
 ) STRICT;
-CREATE UNIQUE INDEX told_once ON transitions(study, number) WHERE stage = 'told';
+CREATE UNIQUE INDEX IF NOT EXISTS told_once ON transitions(study, number) WHERE stage = 'told';
 
-CREATE TABLE launches (
+CREATE TABLE IF NOT EXISTS launches (
     id INTEGER PRIMARY KEY,
     study INTEGER NOT NULL,
     number INTEGER NOT NULL,
@@ -70,13 +70,13 @@ CREATE TABLE launches (
     FOREIGN KEY (study, number) REFERENCES trials(study, number)
 ) STRICT;
 
-CREATE TABLE quarantine (
+CREATE TABLE IF NOT EXISTS quarantine (
     device TEXT PRIMARY KEY,
     reason TEXT NOT NULL,
     since REAL NOT NULL
 ) STRICT;
 
-CREATE TABLE events (
+CREATE TABLE IF NOT EXISTS events (
     id INTEGER PRIMARY KEY,
     study INTEGER NOT NULL,
     number INTEGER,
@@ -86,6 +86,30 @@ CREATE TABLE events (
 ) STRICT;
 """
 
+_QUEUE = """
+CREATE TABLE IF NOT EXISTS queue (
+    study INTEGER PRIMARY KEY REFERENCES studies(id),
+    wanted TEXT NOT NULL,         -- run | pause | stop
+    priority INTEGER NOT NULL,    -- higher goes first
+    place REAL NOT NULL,          -- among equals, lower goes first
+    budget TEXT NOT NULL,         -- JSON: limits in place of the search space's own
+    devices TEXT,                 -- JSON: names of the devices it may have; NULL for what it asks
+    stood TEXT NOT NULL,          -- the folder in which the person stood who submitted it
+    deaths INTEGER NOT NULL DEFAULT 0 -- of its worker, since a trial was last told
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS marks (
+    name TEXT PRIMARY KEY,        -- who reads events
+    event INTEGER NOT NULL        -- the last one that was dealt with
+) STRICT;
+
+CREATE INDEX IF NOT EXISTS events_of_study ON events(study, id);
+"""
+
+_STEPS = (_FIRST, _QUEUE)
+"""What each version adds to the one before it. Every statement can be run twice: two programs that meet
+an older ledger at once both add the same."""
+
 
 def version(db: sqlite3.Connection) -> int:
     """The version of the ledger's form; 0 for a file without tables."""
@@ -94,14 +118,13 @@ def version(db: sqlite3.Connection) -> int:
 
 
 def prepare(db: sqlite3.Connection) -> None:
-    """Create the tables in an empty ledger.
+    """Create the tables in an empty ledger, or add to an older one what it lacks.
 
     Raises:
         sqlite3.DatabaseError: When the file is a ledger of a version that this tuner does not know.
     """
     found = version(db)
-    if found == VERSION:
-        return
-    if found != 0:
+    if found > VERSION:
         raise sqlite3.DatabaseError(f"ledger version {found}, this tuner knows {VERSION}")
-    db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+    for number, tables in enumerate(_STEPS[found:], found + 1):
+        db.executescript(f"BEGIN IMMEDIATE; {tables} PRAGMA user_version = {number}; COMMIT;")

@@ -27,6 +27,12 @@ def check_targets(space: SearchSpace) -> None:
                 )
 
 
+def uses_devices(space: SearchSpace) -> bool:
+    """Whether any engine of a search space runs on accelerators, as its recipes say."""
+    containers = [load_recipe(name).spec.container for name in space.recipes]
+    return any(c.gpus != "none" or c.devices for c in containers)
+
+
 def check_port(space: SearchSpace) -> None:
     """Refuse a port that somebody holds, before anything is built.
 
