@@ -12,6 +12,7 @@ from tests.store.samples import content, fill, new_study, new_trial
 from tuner.errors import LedgerCorrupt, StateUnusable, StudyConflict, StudyNotFound
 from tuner.store import schema
 from tuner.store.ledger import Ledger
+from tuner.store.locks import hold_folder
 from tuner.store.stages import Stage
 
 
@@ -46,6 +47,16 @@ from tuner.store.ledger import Ledger
 with Ledger(Path(sys.argv[1]), write=True):
     print("mine", flush=True)
     sys.stdin.readline()
+"""
+
+
+_WORKER = """
+import sys
+from pathlib import Path
+from tuner.store.ledger import Ledger
+with Ledger(Path(sys.argv[1]), write=True, hold=False) as ledger:
+    for n in range(40):
+        ledger.note(1, "note", {"who": sys.argv[2], "n": n})
 """
 
 
@@ -122,9 +133,10 @@ def test_a_clock_that_runs_back_changes_no_order(
         assert content(ledger) == before
 
 
-def test_a_ledger_of_the_first_form_is_brought_up_to_date(tmp_path: Path) -> None:
-    db = sqlite3.connect(tmp_path / "ledger.sqlite")
-    db.executescript(f"{schema._TABLES} PRAGMA user_version = 1;")
+def first_form(folder: Path) -> None:
+    """A ledger as the first tuner wrote it."""
+    db = sqlite3.connect(folder / "ledger.sqlite")
+    db.executescript(f"{schema._FIRST} PRAGMA user_version = 1;")
     with db:
         db.execute(
             "INSERT INTO studies(name, fingerprint, space, origin, status, facts, created)"
@@ -135,14 +147,43 @@ def test_a_ledger_of_the_first_form_is_brought_up_to_date(tmp_path: Path) -> Non
             " VALUES (1,0,'search','{\"a\": 1}','{}','planned',6.0)"
         )
     db.close()
-    with pytest.raises(StateUnusable, match=r"older tuner.*form 1.*tuner clean"):
-        Ledger(tmp_path, write=False)
+
+
+def test_a_ledger_of_the_first_form_is_brought_up_to_date(tmp_path: Path) -> None:
+    first_form(tmp_path)
+    with Ledger(tmp_path, write=False) as reader:
+        assert reader.trial(1, 0).params == {"a": 1}
     with Ledger(tmp_path, write=True) as ledger:
         trial = ledger.trial(ledger.study("old").id, 0)
         assert (trial.params, trial.history) == ({"a": 1}, None)
         ledger.advance(trial, Stage.STARTING)
     with Ledger(tmp_path, write=False) as reader:
         assert reader.trial(1, 0).stage is Stage.STARTING
+
+
+def test_a_reader_leaves_an_older_ledger_alone_while_its_tuner_works(tmp_path: Path) -> None:
+    first_form(tmp_path)
+    before = (tmp_path / "ledger.sqlite").read_bytes()
+    with hold_folder(tmp_path), pytest.raises(StateUnusable, match="another tuner works"):
+        Ledger(tmp_path, write=False)
+    assert (tmp_path / "ledger.sqlite").read_bytes() == before
+
+
+def test_several_writers_under_one_holder_lose_nothing(tmp_path: Path) -> None:
+    """A daemon and its workers write one ledger at the same time."""
+    with Ledger(tmp_path, write=True) as ledger:
+        study = new_study(ledger)
+        workers = [
+            subprocess.Popen([sys.executable, "-c", _WORKER, str(tmp_path), str(n)])
+            for n in range(3)
+        ]
+        for n in range(40):
+            ledger.note(study, "note", {"who": "daemon", "n": n})
+        assert [w.wait(30) for w in workers] == [0, 0, 0]
+    with Ledger(tmp_path, write=True) as ledger:
+        said = [(e.data["who"], e.data["n"]) for e in ledger.events(study, kinds=["note"])]
+        assert len(said) == len(set(said)) == 160
+        assert ledger.db._seal.read() is not None
 
 
 def test_a_ledger_of_a_newer_form_and_another_programs_are_refused(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert ledger.quarantined() == self.quarantined
         assert {d: b.used for d, b in ledger.baselines("boot").items()} == self.baselines
         assert ledger.baselines("another boot") == {}
-        assert [e.data["n"] for e in ledger.events(self.study)] == self.notes
+        assert [e.data["n"] for e in ledger.events(self.study, kinds=["note"])] == self.notes
         assert ledger.study("s").status == "running"
 
     def teardown(self) -> None:
@@ -160,4 +160,4 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 TestLedgerMachine = LedgerMachine.TestCase
-TestLedgerMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestLedgerMachine.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)

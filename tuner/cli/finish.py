@@ -1,4 +1,4 @@
-"""What the end of a study leaves: the table, the report, and the files to deploy."""
+"""What the end of a study leaves, as a person is told of it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,18 @@ from tuner.cli.tables import trials_table
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow
 from tuner.trial.decision import Decision
-from tuner.trial.deliver import deliver, write_report
 
 
 def finish(ledger: Ledger, row: StudyRow, decision: Decision, console: Console) -> None:
-    """Print what came out, and write the report and the export."""
-    row = ledger.study(row.name)
-    report = write_report(ledger, row)
-    exported = deliver(ledger, row, decision.winner)
+    """Print what came out, and where the report and the export lie."""
+    delivered = ledger.events(row.id, kinds=["delivered"])[-1].data
     console.print(
         trials_table(ledger.trials(row.id), ledger.transitions(row.id), winner=decision.winner)
     )
     console.print()
     console.print(conclusion(decision), highlight=False)
-    console.print(f"deploy it:  {shown(exported)}", highlight=False, soft_wrap=True)
-    console.print(f"the report: {shown(report)}", highlight=False, soft_wrap=True)
+    for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
+        console.print(f"{label}{shown(Path(delivered[name]))}", highlight=False, soft_wrap=True)
 
 
 def conclusion(decision: Decision) -> str:

@@ -143,7 +143,7 @@ def logs(
     from tuner.errors import StudyNotFound
     from tuner.launch.base import LOG_NAME
     from tuner.store.ledger import Ledger
-    from tuner.trial.session import study_folder
+    from tuner.trial.entry import study_folder
 
     with Ledger(context.obj, write=False) as ledger:
         row = ledger.study(study)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +24,12 @@ def run(
     """
     from tuner.spec import load_space
     from tuner.store.ledger import Ledger
-    from tuner.trial.admission import check_targets
-    from tuner.trial.session import enter_study
+    from tuner.trial.admission import check_port, check_targets
+    from tuner.trial.entry import enter_study
 
     wanted = load_space(space)
     check_targets(wanted)
+    check_port(wanted)
     with Ledger(context.obj, write=True) as ledger:
         row = enter_study(ledger, wanted, space)
         _work(ledger, row.name, trials)
@@ -56,14 +56,16 @@ def _work(ledger: Ledger, name: str, trials: int | None) -> None:
     from tuner.cli.finish import finish
     from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView, limits
-    from tuner.trial.session import stop_on_signals, stored_space, work
+    from tuner.trial.entry import stored_space
+    from tuner.trial.session import stop_on_signals, work
+    from tuner.trial.wishes import Wishes
 
     row = ledger.study(name)
     console = wide_console()
-    view = StudyView(name, budget=limits(stored_space(ledger, row), trials))
-    cancelled = threading.Event()
-    with stop_on_signals(cancelled), watching(view, console) as watcher:
-        decision = work(ledger, row, watchers=[watcher], cancelled=cancelled, trials=trials)
+    wishes = Wishes(budget={"trials": trials} if trials else {})
+    view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
+    with stop_on_signals(wishes.cancelled), watching(view, console) as watcher:
+        decision = work(ledger, row, watchers=[watcher], wishes=wishes)
     if decision is None:
         console.print(f"stopped; go on with: tuner resume {name}")
         raise typer.Exit(0)

@@ -15,15 +15,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
 from tuner.errors import LedgerCorrupt, NoSpaceLeft, StateUnusable, StudyNotFound, TunerError
 from tuner.store import schema
+from tuner.store.locks import Hold, file_number, hold_folder
 from tuner.store.seal import SEAL_NAME, Seal, SealBroken
-from tuner.store.sums import register
+from tuner.store.sums import register, sound
 
 LEDGER_NAME = "ledger.sqlite"
-LOCK_NAME = "ledger.lock"
 
 
 class Database:
@@ -31,7 +29,9 @@ class Database:
 
     Args:
         folder: The state folder.
-        write: Whether to hold the folder's lock and to change things; else it is only read.
+        write: Whether things are to be changed; else it is only read.
+        hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
+            does not.
 
     Raises:
         StateUnusable: When the folder cannot be written, another tuner holds it, or a newer one
@@ -40,41 +40,18 @@ class Database:
         LedgerCorrupt: When the file is not what tuner wrote.
     """
 
-    def __init__(self, folder: Path, *, write: bool) -> None:
+    def __init__(self, folder: Path, *, write: bool, hold: bool = True) -> None:
         self.folder = folder
         self.path = folder / LEDGER_NAME
         self._turn = threading.RLock()
-        self._lock: FileLock | None = None
-        self._ours: dict[Path, tuple[int, int]] = {}
+        self._file: tuple[int, int] | None = None
         self._seal = Seal(folder / SEAL_NAME)
-        if write:
-            self._take()
+        self._lock: Hold | None = hold_folder(folder) if write and hold else None
         try:
             self._db = self._open(write=write)
         except BaseException:
             self._release()
             raise
-
-    def _take(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = FileLock(self.folder / LOCK_NAME)
-            self._lock.acquire(timeout=0)
-            self._claim(self.folder / LOCK_NAME)
-        except Timeout:
-            self._lock = None
-            raise StateUnusable(
-                "another tuner works with this state folder",
-                file=self.folder,
-                mend="see `tuner status`, or give this one its own folder with --state",
-            ) from None
-        except OSError as error:
-            self._lock = None
-            raise StateUnusable(
-                f"the state folder cannot be written: {error.strerror}",
-                file=self.folder,
-                mend="name another one with --state DIR or TUNER_STATE",
-            ) from error
 
     def _open(self, *, write: bool) -> sqlite3.Connection:
         with self._said():
@@ -90,7 +67,7 @@ class Database:
                     reader.close()
                     raise
                 if not write:
-                    return reader
+                    return self._newest(reader)
                 reader.close()
             elif write or sealed:
                 self._require_sealed(sealed, 0)
@@ -119,26 +96,31 @@ class Database:
             )
         if form == 0 and not write:
             raise self._nothing_yet()  # another tuner is making it at this moment
-        if form < schema.VERSION and not write:
-            raise StateUnusable(
-                f"an older tuner wrote this ledger (form {form})",
-                file=self.path,
-                mend="`tuner clean` brings it up to date",
-            )
         (word,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if word != "ok":
             raise sqlite3.DatabaseError(word)
         if form == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise sqlite3.DatabaseError("it is another program's database")
-        if form == schema.VERSION:
-            self._compare_sums(db)
-        self._require_sealed(sealed, schema.changes(db) if form == schema.VERSION else 0)
+        summed = form == schema.VERSION
+        if summed and write and (table := schema.altered(db)):
+            raise self._altered(table)
+        self._require_sealed(sealed, schema.changes(db) if summed else 0)
 
-    def _compare_sums(self, db: sqlite3.Connection) -> None:
-        if table := schema.altered(db):
-            raise LedgerCorrupt(
-                f"{self.path}: rows of {table} are not what tuner wrote. {_KEPT}",
-            )
+    def _newest(self, reader: sqlite3.Connection) -> sqlite3.Connection:
+        """A reader of the ledger in its newest form; an older one is brought up to date first.
+
+        Raises:
+            StateUnusable: When the tuner that wrote it is at work.
+        """
+        if schema.version(reader) < schema.VERSION:
+            reader.close()
+            with hold_folder(self.folder):
+                self._open_to_write().close()
+            reader = _connect(f"file:{_quoted(self.path)}?mode=ro")
+        return reader
+
+    def _altered(self, where: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"{self.path}: a row of {where} is not what tuner wrote. {_KEPT}")
 
     def _sealed(self) -> int:
         """The number of the last change that was sealed; 0 where none was."""
@@ -163,7 +145,7 @@ class Database:
         self.path.touch(mode=0o600)  # SQLite gives its write-ahead log the same rights
         db = _connect(f"file:{_quoted(self.path)}?mode=rw")
         try:
-            self._claim(self.path)
+            self._file = file_number(self.path)
             db.execute("PRAGMA journal_mode=WAL")
             db.execute("PRAGMA synchronous=FULL")
             schema.prepare(db)
@@ -238,33 +220,34 @@ class Database:
             ) from error
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
-        """All rows that a question gives."""
+        """All rows that a question gives.
+
+        Raises:
+            LedgerCorrupt: When a row that was asked for whole is not what tuner wrote.
+        """
         with self._turn, self._said():
-            return self._db.execute(sql, values).fetchall()
+            found = self._db.execute(sql, values).fetchall()
+        if not all(map(sound, found)):
+            raise self._altered("a table")
+        return found
 
     def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
         """The first row that a question gives."""
         return next(iter(self.rows(sql, values)), None)
 
-    # --- whose it is -----------------------------------------------------------------------------
-
-    def _claim(self, path: Path) -> None:
-        seen = path.stat()
-        self._ours[path] = (seen.st_dev, seen.st_ino)
-
     def _require_ours(self) -> None:
         """Refuse to go on when somebody took the lock or the ledger away under us."""
-        for path, known in self._ours.items():
-            try:
-                seen = path.stat()
-            except OSError:
-                seen = None
-            if seen is None or (seen.st_dev, seen.st_ino) != known:
-                raise StateUnusable(
-                    f"{path.name} was removed or replaced while this tuner worked with it",
-                    file=path,
-                    mend="another tuner may be at work here; see `tuner status`",
-                )
+        gone = None
+        if self._file is not None and file_number(self.path) != self._file:
+            gone = self.path
+        elif self._lock is not None and not self._lock.in_place:
+            gone = self._lock.path
+        if gone is not None:
+            raise StateUnusable(
+                f"{gone.name} was removed or replaced while this tuner worked with it",
+                file=gone,
+                mend="another tuner may be at work here; see `tuner status`",
+            )
 
     @contextlib.contextmanager
     def _said(self) -> Iterator[None]:

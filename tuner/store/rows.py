@@ -18,6 +18,10 @@ class Origin(enum.StrEnum):
     REPEAT = "repeat"  # measured again on purpose
 
 
+OPEN = frozenset({"queued", "running", "paused"})
+"""Statuses of a study that is not over."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyRow:
     """One study.
@@ -25,7 +29,7 @@ class StudyRow:
     Attributes:
         space: Text of the search space, as it was given.
         origin: The file it came from.
-        status: ``running``, ``finished``, ``stopped`` or ``failed``.
+        status: ``queued``, ``running``, ``paused``, ``finished``, ``stopped`` or ``failed``.
         facts: The machine, the engine and their versions.
         created: Seconds since 1970.
     """
@@ -138,9 +142,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth showing that is no step of a trial."""
+    """Something that those who watch want to know, in the order in which it became true."""
 
     id: int
+    study: int
     number: int | None
     kind: str
     at: float

@@ -12,6 +12,8 @@ import sqlite3
 from collections.abc import Sequence
 
 FUNCTION = "row_sum"
+COLUMN = "sum"
+"""The last column of every table whose rows are summed."""
 
 
 def register(db: sqlite3.Connection) -> None:
@@ -26,21 +28,27 @@ def row_sum(*values: str | float | bytes | None) -> str:
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
-def triggers(table: str, columns: Sequence[str]) -> str:
+def sound(row: sqlite3.Row) -> bool:
+    """Whether a row that was read whole is what tuner wrote; a row without a sum says nothing."""
+    names = row.keys()
+    return COLUMN not in names or row[COLUMN] == row_sum(*(row[n] for n in names if n != COLUMN))
+
+
+def triggers(table: str, columns: Sequence[str]) -> tuple[str, ...]:
     """SQL that keeps the sums of a table; the sum's own column is not among ``columns``."""
     call = f"{FUNCTION}({', '.join(columns)})"
-    return "\n".join(
+    return tuple(
         f"CREATE TRIGGER {table}_sum_{event.lower()} AFTER {event} ON {table} BEGIN "  # noqa: S608 - names of our own tables
-        f"UPDATE {table} SET sum = {call} WHERE rowid = NEW.rowid; END;"
+        f"UPDATE {table} SET {COLUMN} = {call} WHERE rowid = NEW.rowid; END;"
         for event in ("INSERT", "UPDATE")
     )
 
 
 def resum(table: str, columns: Sequence[str]) -> str:
     """SQL that sums every row of a table anew."""
-    return f"UPDATE {table} SET sum = {FUNCTION}({', '.join(columns)});"  # noqa: S608 - names of our own tables
+    return f"UPDATE {table} SET {COLUMN} = {FUNCTION}({', '.join(columns)});"  # noqa: S608 - names of our own tables
 
 
 def unsound(table: str, columns: Sequence[str]) -> str:
     """A question for the number of rows whose sum is wrong."""
-    return f"SELECT count(*) FROM {table} WHERE sum IS NOT {FUNCTION}({', '.join(columns)})"  # noqa: S608 - names of our own tables
+    return f"SELECT count(*) FROM {table} WHERE {COLUMN} IS NOT {FUNCTION}({', '.join(columns)})"  # noqa: S608 - names of our own tables

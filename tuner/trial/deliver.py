@@ -15,8 +15,8 @@ from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.budget import spent
+from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
-from tuner.trial.session import stored_space, study_folder
 
 PROVENANCE = "computility-run.provenance.json"
 REPORT = "report.md"
@@ -34,24 +34,32 @@ def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None =
     Returns:
         The file.
     """
-    space = stored_space(ledger, row)
-    trial = ledger.trial(row.id, number)
-    where = folder or export_folder(space, row)
+    where = folder or export_folder(stored_space(ledger, row), row)
+    files = export_files(ledger, row, number)
     try:
         where.mkdir(parents=True, exist_ok=True)
-        target = where / computility.NAME
-        write_atomic(target, computility.render(run_file(row, space, trial)))
-        write_atomic(
-            where / PROVENANCE,
-            json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
-        )
+        for name, text in files.items():
+            write_atomic(where / name, text)
     except OSError as error:
         raise UserError(
             f"the export cannot be written: {error.strerror}",
             file=where,
             mend="name a folder with --out",
         ) from error
-    return target
+    return where / computility.NAME
+
+
+def export_files(ledger: Ledger, row: StudyRow, number: int) -> dict[str, str]:
+    """The texts of a trial's export, by file name: the run file, and where it comes from."""
+    trial = ledger.trial(row.id, number)
+    if trial.deployment["recipe"] not in row.facts.get("engines", {}):
+        raise UserError(f"study {row.name} has built no engine yet, so there is nothing to export")
+    return {
+        computility.NAME: computility.render(
+            run_file(row, stored_space(ledger, row), trial)
+        ).decode(),
+        PROVENANCE: json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
+    }
 
 
 def export_folder(space: SearchSpace, row: StudyRow) -> Path:
@@ -119,7 +127,13 @@ def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -
     """Write the study's report; into the study's own folder by default."""
     where = folder or study_folder(ledger, row.name)
     where.mkdir(parents=True, exist_ok=True)
+    for name, text in report_files(ledger, row).items():
+        write_atomic(where / name, text)
+    return where / REPORT
+
+
+def report_files(ledger: Ledger, row: StudyRow) -> dict[str, str]:
+    """The texts of a study's report, by file name."""
     trials = ledger.trials(row.id)
     durations = spent(trials, ledger.transitions(row.id), session=0.0).durations
-    write_atomic(where / REPORT, markdown(row, trials, decided(ledger, row), durations))
-    return where / REPORT
+    return {REPORT: markdown(row, trials, decided(ledger, row), durations)}

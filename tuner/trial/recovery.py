@@ -15,12 +15,15 @@ INTERRUPTED = "interrupted"
 MAX_INTERRUPTIONS = 5
 
 
-def end_leftovers(ledger: Ledger, launchers: Mapping[str, Launcher]) -> list[str]:
+def end_leftovers(
+    ledger: Ledger, launchers: Mapping[str, Launcher], study: int | None = None
+) -> list[str]:
     """End every engine that some tuner started here and none has proven gone.
 
     Args:
         ledger: The ledger of the state folder.
         launchers: Launchers by kind.
+        study: Only engines of this study: others may belong to a process that lives.
 
     Returns:
         What was ended, for people; empty when nothing was left.
@@ -29,7 +32,7 @@ def end_leftovers(ledger: Ledger, launchers: Mapping[str, Launcher]) -> list[str
         ResidueFound: When something cannot be ended. Nothing may be started then.
     """
     ended = []
-    for row in ledger.open_launches():
+    for row in ledger.open_launches(study):
         launch = launchers[row.kind].recover(row.identity)
         pids = launch.pids()
         proof = launch.stop(at_once=True)
@@ -41,7 +44,8 @@ def end_leftovers(ledger: Ledger, launchers: Mapping[str, Launcher]) -> list[str
         ledger.launch_over(row.id, "gone", asdict(proof))
         if pids:
             ended.append(f"engine of trial {row.number} ({len(pids)} processes)")
-    ledger.release("host")
+    if not any(row.status == "quarantined" for row in ledger.open_launches()):
+        ledger.release("host")
     return ended
 
 

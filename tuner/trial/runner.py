@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launch, LaunchPlan, Proof
+from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
@@ -101,13 +101,20 @@ class TrialRunner:
 
     def _start(self, trial: TrialRow) -> _Live:
         study = self._study
-        trial = self._advance(trial, Stage.STARTING)
+        trial = self._advance(
+            trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
+        )
         plan = self._plan(trial)
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
         study.ledger.launch_seen(launch_id, launch.identity())
-        watch = Watch(study.devices, path=plan.folder / "telemetry.jsonl", rate=1.0)
+        watch = Watch(
+            study.devices,
+            path=plan.folder / "telemetry.jsonl",
+            rate=1.0,
+            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+        )
         for pid in launch.pids():
             watch.follow(pid)
         watch.start()
@@ -127,9 +134,11 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=whole_environment(dict(engine.env), deployment),
+            env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
             folder=study.trial_folder(trial.number, trial.attempt),
+            port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
+            grace=Grace(term=study.space.engine.deadlines.stop),
             labels={"study": study.row.name, "trial": str(trial.number)},
         )
 
@@ -242,10 +251,17 @@ class TrialRunner:
         )
 
     def _advance(
-        self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any
+        self,
+        trial: TrialRow,
+        stage: Stage,
+        detail: dict[str, Any] | None = None,
+        say: dict[str, Any] | None = None,
+        **found: Any,
     ) -> TrialRow:
-        after = self._study.ledger.advance(trial, stage, detail=detail, **found)
-        self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
+        after = self._study.ledger.advance(trial, stage, detail=detail, say=say, **found)
+        self._study.voice.say(
+            "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
+        )
         return after
 
 

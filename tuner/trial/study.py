@@ -30,6 +30,7 @@ from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.runner import TrialRunner
+from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
@@ -52,12 +53,10 @@ class StudyRunner:
 
     Args:
         study: The study and all that it has at hand.
-        trials: Most trials, in place of the search space's own budget.
     """
 
-    def __init__(self, study: Study, *, trials: int | None = None) -> None:
+    def __init__(self, study: Study) -> None:
         self._study = study
-        self._trials_allowed = trials or study.space.budget.trials
         self._runner = TrialRunner(study)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
@@ -239,13 +238,27 @@ class StudyRunner:
 
     def _tell(self, trial: TrialRow) -> None:
         """Tell a verified trial: to the ledger, and where it teaches to the sampler. Once."""
-        trial = self._study.ledger.advance(trial, Stage.TOLD, **self._lesson(trial))
+        lesson = self._lesson(trial)
+        feasible = lesson.get("feasible", trial.feasible)
+        said = {
+            "verdict": trial.verdict,
+            "score": trial.score,
+            "feasible": feasible,
+            "margins": margins(trial),
+            "best": self._is_best(trial, feasible=feasible),
+        }
+        trial = self._study.ledger.advance(trial, Stage.TOLD, say=said, **lesson)
         told = _told(trial)
         if told is not None:
             self._sampler.tell(told)
-        self._study.voice.say(
-            "told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible
-        )
+        self._study.voice.say("told", trial.number, **said)
+
+    def _is_best(self, trial: TrialRow, *, feasible: bool | None) -> bool:
+        """Whether a trial of the search scored above all before it."""
+        if not feasible or trial.score is None or trial.origin is Origin.REPEAT:
+            return False
+        before = [t.score for t in self._trials() if t.feasible and t.number != trial.number]
+        return trial.score > max((s for s in before if s is not None), default=float("-inf"))
 
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
@@ -287,7 +300,7 @@ class StudyRunner:
 
     @property
     def _stopped(self) -> bool:
-        return self._study.cancelled.is_set()
+        return self._study.wishes.ending
 
     def _trials(self) -> list[TrialRow]:
         return self._study.ledger.trials(self._study.row.id)
@@ -305,17 +318,14 @@ class StudyRunner:
 
     def _spent_out(self) -> bool:
         """Whether one more trial does not fit into the budget."""
-        budget, now = self._study.space.budget, self.spending()
+        limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
-        left = [
-            limit - used
-            for limit, used in (
-                (self._trials_allowed, now.trials + 1),
-                (budget.wall, now.wall + typical),
-                (budget.engine, now.engine + typical),
-            )
-            if limit is not None
-        ]
+        needed = {
+            "trials": now.trials + 1,
+            "wall": now.wall + typical,
+            "engine": now.engine + typical,
+        }
+        left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
             "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
         )
