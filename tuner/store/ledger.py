@@ -221,7 +221,7 @@ class Ledger:
         """
         with self.change() as db:
             row = db.execute(
-                "SELECT stage, attempt FROM trials WHERE study=? AND number=?",
+                "SELECT stage, attempt, verdict FROM trials WHERE study=? AND number=?",
                 (trial.study, trial.number),
             ).fetchone()
             now = Stage(row["stage"])
@@ -231,6 +231,10 @@ class Ledger:
             columns = {**found, "stage": stage, "attempt": attempt}
             if stage is Stage.TOLD:
                 columns["ended"] = time.time()
+            if stage is Stage.PLANNED:
+                # What an attempt found is its own: the next one begins with nothing.
+                columns |= dict.fromkeys(_FOUND)
+                detail = {**(detail or {}), "was": row["verdict"]}
             self._set(db, trial, columns)
             self._append(db, trial.study, trial.number, attempt, stage, detail or {})
             said = {"stage": stage, "attempt": attempt, **(say or {})}
@@ -460,7 +464,8 @@ class Ledger:
 
 
 _JSON = {"judgement", "metrics", "constraints"}
-_SETTABLE = _JSON | {"stage", "attempt", "verdict", "score", "feasible", "value", "ended"}
+_FOUND = _JSON | {"verdict", "score", "feasible", "value"}
+_SETTABLE = _FOUND | {"stage", "attempt", "ended"}
 
 
 def _load(raw: str | None) -> Any:
