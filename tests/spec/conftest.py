@@ -44,9 +44,7 @@ def build(tmp_path: Path) -> Build:
     return make
 
 
-def on(
-    space: SearchSpace, *, devices: int = 4, cores: int = 8, memory: int = 64 << 30
-) -> Context:
+def on(space: SearchSpace, *, devices: int = 4, cores: int = 8, memory: int = 64 << 30) -> Context:
     """The context of a space on a machine of a certain size."""
     return Context.of(space, Hardware(devices, cores, memory, 32 << 30))
 

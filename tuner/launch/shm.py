@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 SHM = Path("/dev/shm")  # noqa: S108 - the folder is the subject
-OURS = re.compile(r"psm_|sem\.mp-|vllm|nccl-|torch_|ray_|cuda")
-"""Names that Python's multiprocessing, torch, NCCL and vLLM give. Other files may be somebody's data."""
+OURS = re.compile(r"psm_|sem\.mp-|vllm|nccl-")
+"""Names that multiprocessing, vLLM and NCCL give. Any other file may be somebody's data."""
+
+_SETTLE = 2.0
+"""Seconds for which a file must stay unmapped before it is taken for left: a neighbour's engine that
+is just starting creates a semaphore and maps it a moment later."""
 
 
 def snapshot() -> tuple[str, ...]:
@@ -19,48 +26,83 @@ def snapshot() -> tuple[str, ...]:
         return ()
 
 
-def leftovers(before: tuple[str, ...]) -> tuple[str, ...]:
-    """Files that an engine left: new, ours, of an engine's kind, and mapped by no live process."""
-    fresh = [name for name in snapshot() if name not in set(before) and OURS.match(name)]
-    mine = [name for name in fresh if _uid(name) == os.getuid()]
-    if not mine:
-        return ()
-    used = _in_use()
-    return tuple(name for name in mine if name not in used)
+def leftovers(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Files that an engine left: new, ours, of an engine's kind, and mapped by no live process.
+
+    Args:
+        before: Names that were there before the engine.
+        seen: Names that the engine's own processes were seen to have mapped. For any other name
+            this waits until it has been unmapped for two seconds.
+    """
+    found = _candidates(before)
+    if doubtful := found - seen:
+        time.sleep(_SETTLE)
+        found = (found & seen) | (doubtful & _candidates(before))
+    return tuple(sorted(found))
 
 
-def sweep(before: tuple[str, ...]) -> tuple[str, ...]:
+def sweep(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Remove what :func:`leftovers` finds.
 
     Returns:
-        The names that were removed.
+        The names that could not be removed.
     """
-    removed = []
-    for name in leftovers(before):
-        (SHM / name).unlink(missing_ok=True)
-        removed.append(name)
-    return tuple(removed)
+    stuck = []
+    for name in leftovers(before, seen):
+        try:
+            (SHM / name).unlink(missing_ok=True)
+        except OSError:
+            stuck.append(name)
+    return tuple(stuck)
 
 
-def _uid(name: str) -> int | None:
+def mapped_by(pids: Iterable[int]) -> frozenset[str]:
+    """Names in /dev/shm that these processes have mapped or open.
+
+    Files are known by their inodes: glibc makes a semaphore under a passing name, maps it and only
+    then links it to its own, so the maker's map shows the passing name for ever.
+    """
+    used = {inode for pid in pids for inode in _inodes(pid)}
+    return frozenset(name for name in snapshot() if _inode(name) in used)
+
+
+def _candidates(before: tuple[str, ...]) -> frozenset[str]:
+    fresh = {name for name in set(snapshot()) - set(before) if OURS.match(name)}
+    mine = {name for name in fresh if _uid(name) == os.getuid()}
+    if not mine:
+        return frozenset()
+    return frozenset(mine - mapped_by(int(p) for p in os.listdir("/proc") if p.isdigit()))
+
+
+def _stat(name: str) -> os.stat_result | None:
     try:
-        return (SHM / name).stat().st_uid
+        return (SHM / name).lstat()
     except OSError:
         return None
 
 
-def _in_use() -> set[str]:
-    """Names in /dev/shm that some process has mapped or open."""
+def _uid(name: str) -> int | None:
+    found = _stat(name)
+    return None if found is None else found.st_uid
+
+
+def _inode(name: str) -> int | None:
+    found = _stat(name)
+    return None if found is None else found.st_ino
+
+
+def _inodes(pid: int) -> set[int]:
+    """Inodes in /dev/shm that a process has mapped or open."""
     prefix = f"{SHM}/"
-    used: set[str] = set()
-    for pid in (name for name in os.listdir("/proc") if name.isdigit()):
-        try:
-            maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
-            handles = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
-        except OSError:
-            continue
-        used.update(
-            line.split(prefix, 1)[1].split()[0] for line in maps.splitlines() if prefix in line
-        )
-        used.update(h.removeprefix(prefix).split(" ")[0] for h in handles if h.startswith(prefix))
-    return used
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace")
+        handles = [f"/proc/{pid}/fd/{fd}" for fd in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return set()
+    # address perms offset device inode path
+    found = {int(line.split(None, 5)[4]) for line in maps.splitlines() if prefix in line}
+    for handle in handles:
+        with contextlib.suppress(OSError):
+            if os.readlink(handle).startswith(prefix):
+                found.add(os.stat(handle).st_ino)
+    return found
