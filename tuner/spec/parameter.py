@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from tuner.spec.base import EnvName, Strict
+from tuner.spec.base import EnvName, Strict, written_as
 from tuner.spec.expression import FUNCTIONS, WORDS, parse
 from tuner.spec.flags import FlagName
 from tuner.spec.ranges import FloatRange, IntegerRange
@@ -31,11 +31,16 @@ ExpressionText = Annotated[str, AfterValidator(_parses)]
 """An expression of the small language, such as ``2 * workload.concurrency``."""
 
 Name = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), AfterValidator(_free)
+    str,
+    *written_as(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "letters, digits and underscores, at most 64"),
+    AfterValidator(_free),
 ]
 """A name that expressions can use."""
 
-Leaf = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*$")]
+Leaf = Annotated[
+    str,
+    *written_as(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*", "the keys with dots between, as in a.b"),
+]
 Setting = Literal["model", "recipe", "image", "version"]
 Switch = Literal["pair", "bare"]
 Note = Annotated[str, StringConstraints(max_length=2000)]
@@ -64,8 +69,10 @@ class Target(Strict):
             raise ValueError(f"has both {targets[0]} and {targets[1]}: keep one of the two")
         if self.leaf is not None and self.flag is None:
             raise ValueError("leaf needs a flag whose JSON it is in")
-        if self.switch is not None and (self.flag is None or self.leaf is not None):
-            raise ValueError("switch is for a flag of its own; here use choices: [true, false]")
+        if self.switch is not None and self.leaf is not None:
+            raise ValueError("switch is for a whole flag; in JSON use choices: [true, false]")
+        if self.switch is not None and self.flag is None:
+            raise ValueError("switch is for a flag; write out the choices")
         if self.switch is not None and self.flag is not None and self.flag.startswith("--no-"):
             raise ValueError(f"write the positive flag: --{self.flag[5:]}")
         if self.join is not None and self.leaf is not None:
