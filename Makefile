@@ -4,35 +4,43 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help tune test test-fast lint typecheck format schema clean-venv
+.PHONY: help tune test test-fast test-slow test-engine test-docker lint format clean-venv
 help:
 	@echo "make tune       build the engine, tune it, write deploy/local-cpu/computility-run.yaml"
 	@echo "make test       the whole test suite, a short study on the real engine included"
 	@echo "make test-fast  what needs no engine, in under two minutes"
+	@echo "make test-docker  the container tests, with a Docker daemon of their own (root, Debian)"
 	@echo "make lint       ruff, mypy, import-linter"
 
 .venv/.installed: pyproject.toml constraints.txt tuner/__init__.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "tuner needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install -qq --disable-pip-version-check --constraint constraints.txt 'pip>=25.1'
+	$(BIN)/pip install -qq --constraint constraints.txt --editable .
 	@touch $@
 
 .venv/.dev: .venv/.installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --group dev
+	$(BIN)/pip install -qq --constraint constraints.txt --group dev
 	@touch $@
 
 tune: .venv/.installed
 	$(BIN)/tuner run search_spaces/local_cpu.yaml
 
-test: lint test-fast test-engine
+test: lint test-fast test-slow test-engine
 
 test-fast: .venv/.dev
-	$(BIN)/pytest -m "not engine and not docker and not browser" -n auto
+	$(BIN)/pytest -m "not slow and not engine and not docker and not browser" -n auto --dist loadgroup
+
+test-slow: .venv/.dev
+	$(BIN)/pytest -m "slow and not engine and not docker and not browser" -n auto --dist loadgroup
 
 test-engine: .venv/.dev
-	$(BIN)/pytest -m engine
+	$(BIN)/pytest -m "engine and not docker"
+
+# Needs root on Debian: starts a Docker daemon of its own, and leaves it running for the next time.
+test-docker: .venv/.dev
+	host="$$(.ci/docker-up)" && DOCKER_HOST="$$host" $(BIN)/pytest -m docker
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

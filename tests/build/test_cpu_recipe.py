@@ -15,6 +15,11 @@ from tuner.build.process import build_env
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
+@pytest.fixture
+def own_folders() -> None:
+    """The user's cache is wanted here: it holds the built engine."""
+
+
 @pytest.fixture(scope="module")
 def engine() -> Engine:
     return build_engine("cpu")

@@ -97,7 +97,7 @@ def test_a_folder_without_a_recipe_is_refused(tmp_path: Path) -> None:
             12,
             "diff or edits",
         ),
-        ("steps: [\n", 12, "not well-formed YAML"),
+        ("steps: [\n", 12, "this is not YAML"),
     ],
 )
 def test_a_mistake_is_shown_with_its_line(
@@ -167,3 +167,19 @@ def test_carriage_returns_in_a_binary_are_nobodys_business(
 ) -> None:
     folder = make_recipe(files={"kernel.bin": b"\0\x7fELF\r\n"})
     assert load_recipe(folder).name == "fake"
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "message"),
+    [
+        ("env: {A: '1'}\n", 11, "'env' stands twice, first in line 9"),
+        ("steps: &x []\n", 11, "anchors are not taken"),
+        ("checks: [!!python/name:os.system '']\n", 11, "tags are not taken"),
+    ],
+)
+def test_what_yaml_could_hide_is_refused(
+    make_recipe: Callable[..., Path], body: str, line: int, message: str
+) -> None:
+    with pytest.raises(RecipeError, match=message) as caught:
+        load_recipe(make_recipe(body))
+    assert caught.value.line == line

@@ -209,6 +209,7 @@ def json_equal(engine: Engine) -> Engine:
     return Engine.from_json({**engine.as_json(), "built_in_s": manifest["built_in_s"]})
 
 
+@pytest.mark.slow
 def test_kill_9_at_any_moment_is_never_taken_for_a_finished_build(
     folder: Path, cache: Path
 ) -> None:

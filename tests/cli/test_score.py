@@ -64,9 +64,18 @@ def test_a_file_of_one_load_needs_no_name(tmp_path: Path) -> None:
     assert found["gates"] == []
 
 
+def test_goodput_under_limits() -> None:
+    found = json.loads(run(str(REQUESTS), "--json", *WALLS, "--limit", "e2e_s=60"))["loads"]["655"]
+    assert found["figures"]["goodput_share"] == pytest.approx(126 / 881)
+    assert "goodput" in run(str(REQUESTS), *WALLS, "--limit", "e2e_s=60", "--limit", "output_tps=1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        (("--limit", "speed=2"), "speed"),
+        (("--limit", "ttft_s"), "--limit ttft_s"),
+        (("--limit", "ttft_s=-1"), "above 0"),
         (("--profile", "mine"), "no profile 'mine'"),
         (("--wall", "5"), "holds 2 loads"),
         (("--wall", "700=5"), "no load '700'"),

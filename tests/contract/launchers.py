@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from tests.conftest import FAKE
-from tuner.launch.base import Grace, LaunchPlan
+from tuner.launch.base import Grace, Launch, LaunchPlan
 from tuner.launch.readiness import Patience, Waited, await_ready
 
 FAST = Grace(term=1.5, kill=5.0, settle=5.0)
@@ -27,7 +27,7 @@ def plan(folder: Path, *switches: str, argv: tuple[str, ...] = (), **env: str) -
 
 
 def wait(
-    launch: object,
+    launch: Launch,
     *,
     quiet: float = 3.0,
     silent: float = 6.0,

@@ -22,6 +22,8 @@ from tuner.launch.identity import Identity
 from tuner.launch.process import ProcessLauncher
 from tuner.launch.readiness import Ended
 
+pytestmark = pytest.mark.xdist_group("engines")
+
 
 def start(folder: Path, *switches: str, argv: tuple[str, ...] = (), **env: str) -> Launch:
     launcher = ProcessLauncher()

@@ -13,7 +13,8 @@ come as reasoning or as tool-call deltas first; ``fail``: ``refuse`` (400), ``br
 ``fail_after`` chunks; ``split``: bodies are written in pieces of so many bytes; ``crlf``: lines end
 with CRLF; ``comments``: a comment line goes before each event.
 
-``GET /mock/log`` gives, out of band, what was received and when each chunk was handed to the
+Without a ``mock`` object ``--ttft``, ``--itl`` and ``--align`` hold, and ``max_tokens`` is the number
+of chunks. ``GET /mock/log`` gives, out of band, what was received and when each chunk was handed to the
 socket, on ``time.monotonic``, which all processes of a machine share.
 """
 
@@ -50,9 +51,10 @@ class Served:
 class Server:
     """All that the connections share."""
 
-    def __init__(self, *, log_messages: bool) -> None:
+    def __init__(self, *, log_messages: bool, defaults: dict[str, Any]) -> None:
         self.log: list[Served] = []
         self.log_messages = log_messages
+        self.defaults = defaults
         self.blocks: set[bytes] = set()
         self.active = 0
         self.peak = 0
@@ -173,6 +175,8 @@ class Connection(asyncio.Protocol):
             log = [vars(one) for one in self.server.log]
             shared = {"peak": self.server.peak, "connections": self.server.connections}
             return self.plain(200, {"requests": log, **shared})
+        if path == "/health":
+            return self.plain(200, {})
         if path == "/v1/models":
             return self.plain(200, {"data": [{"id": "llm"}]})
         if path == "/tokenize":
@@ -207,7 +211,7 @@ class Connection(asyncio.Protocol):
             self.server.active -= 1
 
     async def stream(self, asked: dict[str, Any], served: Served) -> None:
-        mock = asked.get("mock", {})
+        mock = self.server.defaults | asked.get("mock", {})
         fail = mock.get("fail")
         if fail == "refuse":
             message = "maximum context length is 16 tokens"
@@ -219,7 +223,8 @@ class Connection(asyncio.Protocol):
         writer = Writer(self.transport, mock)
         writer.head()
         writer.data(json.dumps(event({"role": "assistant", "content": ""})))
-        chunks = int(mock.get("chunks", asked.get("max_tokens", 8)))
+        limit = asked.get("max_tokens") or asked.get("max_completion_tokens") or 8
+        chunks = int(mock.get("chunks", limit))
         sent = await self.emit(writer, mock, chunks, served)
         if not sent:
             return None
@@ -304,18 +309,17 @@ def delta_of(index: int, reasoning: int, tools: int) -> dict[str, Any]:
     return {"content": f"w{index % 10} "}
 
 
-async def serve(port: int, uds: str | None, *, log_messages: bool) -> None:
+async def serve(server: Server, port: int, uds: str | None) -> None:
     """Serve until killed; the first line of standard output is the port."""
     loop = asyncio.get_running_loop()
-    server = Server(log_messages=log_messages)
     if uds is not None:
         listening = await loop.create_unix_server(lambda: Connection(server), uds)
-        print(uds, flush=True)
+        print(uds, flush=True)  # the parent reads it
     else:
         listening = await loop.create_server(
             lambda: Connection(server), "127.0.0.1", port, backlog=1024
         )
-        print(listening.sockets[0].getsockname()[1], flush=True)
+        print(listening.sockets[0].getsockname()[1], flush=True)  # the parent reads it
     gc.freeze()
     await listening.serve_forever()
 
@@ -325,8 +329,13 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--uds")
     parser.add_argument("--log-messages", action="store_true")
+    parser.add_argument("--ttft", type=float, default=0.0)
+    parser.add_argument("--itl", type=float, default=0.0)
+    parser.add_argument("--align", type=float, default=0.0)
     args = parser.parse_args()
-    asyncio.run(serve(args.port, args.uds, log_messages=args.log_messages))
+    defaults = {"ttft_s": args.ttft, "itl_s": args.itl, "align_s": args.align}
+    server = Server(log_messages=args.log_messages, defaults=defaults)
+    asyncio.run(serve(server, args.port, args.uds))
 
 
 if __name__ == "__main__":

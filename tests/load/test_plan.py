@@ -18,7 +18,8 @@ def test_the_fingerprint_is_of_all_that_is_sent() -> None:
         {"seed": 1},
         {"pacing": Closed(5)},
         {"thread_answers": False},
-        {"salted": False},
+        {"salt_words": 0},
+        {"salt_each": True},
         {"request_timeout_s": 1.0},
         {"load_timeout_s": 1.0},
         {"sessions": (Session((turn("a"),)), Session((turn("b"),)))},
@@ -34,6 +35,8 @@ def test_the_fingerprint_is_of_all_that_is_sent() -> None:
 def test_plans_that_cannot_run() -> None:
     with pytest.raises(ValueError, match="concurrency"):
         plan_of([turn()], concurrency=0)
+    with pytest.raises(ValueError, match="limit"):
+        replace(plan_of(), pacing=Open(0))
     arrived = Session((Turn((), arrival_s=0.0),))
     with pytest.raises(ValueError, match="session 1"):
         replace(plan_of(), sessions=(arrived, Session((turn(),))), pacing=Open())

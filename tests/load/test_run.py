@@ -16,9 +16,10 @@ from tuner.load.endpoint import Endpoint
 from tuner.load.plan import Closed, Message, Open, Plan, Session, Tool, Turn
 from tuner.load.record import ErrorClass, Record
 from tuner.load.run import STOPPED, TIMED_OUT, drive, run_load
-from tuner.load.salt import SALT_BYTES, salt_of
+from tuner.load.salt import reference_salt, salt_of
 
-SALT = salt_of("test")
+SALT = "trial 1"
+FRONT = salt_of(SALT, "test")  # what stands in front of the plan's conversations
 
 
 def test_a_success_carries_what_the_server_counted(mock: Mock) -> None:
@@ -116,9 +117,9 @@ def test_the_framing_of_the_stream_is_no_matter(mock: Mock, mock_fields: dict[st
 def test_answers_are_threaded_into_the_conversation(mock: Mock) -> None:
     run_load(plan_of([turn("one", chunks=2), turn("two", chunks=2)]), mock.endpoint, salt=SALT)
     first, second = mock.requests()
-    assert first["messages"] == [{"role": "user", "content": SALT + "one"}]
+    assert first["messages"] == [{"role": "user", "content": FRONT + "one"}]
     assert second["messages"] == [
-        {"role": "user", "content": SALT + "one"},
+        {"role": "user", "content": FRONT + "one"},
         {"role": "assistant", "content": "w0 w1 "},
         {"role": "user", "content": "two"},
     ]
@@ -163,7 +164,7 @@ def test_another_salt_meets_a_cold_cache_and_the_same_salt_a_warm_one(mock: Mock
     plan = plan_of([turn("x" * 500)])
     first, other, again = [
         run_load(plan, mock.endpoint, salt=salt).records[0].cached_tokens
-        for salt in (salt_of("a"), salt_of("b"), salt_of("a"))
+        for salt in ("a", "b", "a")
     ]
     assert first == 0
     assert other == len("<|im_start|>user")  # what the template writes before the salt
@@ -176,10 +177,12 @@ def test_a_tool_carries_the_salt_too_for_templates_that_put_tools_first(mock: Mo
     session = Session((turn("x" * 400),), tools=(tool, tool))
     plan = Plan(workload="test", seed=0, sessions=(session,), pacing=Closed(1))
     for name in ("a", "b"):
-        (record,) = run_load(plan, mock.endpoint, salt=salt_of(name)).records
+        (record,) = run_load(plan, mock.endpoint, salt=name).records
         assert record.ok
         assert record.cached_tokens is not None
-        assert record.cached_tokens < SALT_BYTES  # no more than what the template itself writes
+        assert record.cached_tokens < len(
+            reference_salt()
+        )  # no more than what the template itself writes
     fields = mock.requests()[0]["fields"]
     assert fields["tool_choice"] == "none"
     assert fields["tools"][0]["function"]["name"].endswith("_look")
@@ -202,7 +205,30 @@ def test_images_keep_their_parts_and_the_salt_is_in_front(mock: Mock) -> None:
     one = Turn((Message("user", json.dumps(parts), parts=True),), max_tokens=1)
     run_load(plan_of([one]), mock.endpoint, salt=SALT)
     sent = mock.requests()[0]["messages"][0]["content"]
-    assert sent == [{"type": "text", "text": SALT}, *parts]
+    assert sent == [{"type": "text", "text": FRONT}, *parts]
+
+
+def test_each_conversation_may_have_a_salt_of_its_own(mock: Mock) -> None:
+    long = [turn("x" * 200)]
+    shared, apart = plan_of(long, long, concurrency=1), plan_of(long, long, salt_each=True)
+    assert run_load(shared, mock.endpoint, salt="a").records[1].cached_tokens == 288
+    records = run_load(apart, mock.endpoint, salt="b").records
+    assert [record.cached_tokens for record in records] == [16, 16]
+
+
+def test_without_salt_a_second_load_meets_a_warm_cache(mock: Mock) -> None:
+    plan = plan_of([turn("x" * 200)], salt_words=0)
+    run_load(plan, mock.endpoint, salt="a")
+    (record,) = run_load(plan, mock.endpoint, salt="b").records
+    assert mock.requests()[0]["messages"] == [{"role": "user", "content": "x" * 200}]
+    assert record.cached_tokens == 240
+
+
+def test_two_workloads_of_one_trial_do_not_warm_each_other(mock: Mock) -> None:
+    plan = plan_of([turn("x" * 200)])
+    run_load(plan, mock.endpoint, salt="a")
+    (record,) = run_load(replace(plan, workload="other"), mock.endpoint, salt="a").records
+    assert record.cached_tokens == 16
 
 
 def open_plan(*arrivals: float, **mock_fields: Any) -> Plan:
@@ -225,6 +251,15 @@ def test_open_loop_sends_on_time_however_slow_the_server(mock: Mock) -> None:
         assert record.scheduled <= record.sent < record.scheduled + 0.2
         assert record.end - record.scheduled >= 0.4
     assert mock.log()["peak"] == 10
+
+
+def test_an_open_loop_with_a_limit_counts_the_wait(mock: Mock) -> None:
+    plan = replace(open_plan(0.0, 0.01, 0.02, ttft_s=0.1, chunks=1), pacing=Open(limit=1))
+    records = run_load(plan, mock.endpoint, salt=SALT).records
+    assert mock.log()["peak"] == 1
+    assert [record.scheduled for record in records] == [0.0, 0.01, 0.02]
+    assert records[2].sent is not None
+    assert records[2].sent - records[2].scheduled >= 0.17
 
 
 def test_a_turn_that_waits_for_the_one_before_is_due_at_its_arrival(mock: Mock) -> None:

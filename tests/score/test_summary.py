@@ -28,7 +28,7 @@ def test_a_whole_load(make_record: Make) -> None:
     found = summarise(records, UNGATED)
     assert found.standing.tier is Tier.FEASIBLE
     assert found.standing.score == found.standing.figures["weighted"]
-    assert set(found.missing) == {"repetition_rate"}
+    assert set(found.missing) == {"goodput_rps", "goodput_share", "repetition_rate"}
     text = table(found)
     assert "no gates" in text
     assert "10 % more would change the score by: prefill speed +" in text

@@ -55,6 +55,12 @@ def test_a_reader_cannot_change_anything(tmp_path: Path) -> None:
         reader.set_status(1, "finished")
 
 
+def test_a_ledger_that_is_being_made_holds_no_study_yet(tmp_path: Path) -> None:
+    (tmp_path / "ledger.sqlite").touch()
+    with pytest.raises(StudyNotFound, match="no study"):
+        Ledger(tmp_path, write=False)
+
+
 def test_an_unwritable_folder_is_a_users_mistake(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StateUnusable, match="cannot be written"):

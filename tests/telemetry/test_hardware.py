@@ -1,5 +1,6 @@
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -29,7 +30,7 @@ def test_quota_limit_and_nodes(tmp_path: Path) -> None:
         "sys/devices/system/node/node0/meminfo": "Node 0 MemTotal:       1024 kB\n",
         "sys/devices/system/node/node0/cpulist": "0-1\n",
         "sys/devices/system/node/node10/cpulist": "2,3\n",
-        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Some Chip 9000\n",
+        "proc/cpuinfo": "processor\t: 0\nmodel name\t: Some Chip 9000\nflags\t: fpu amx_tile avx512_bf16\n",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +39,25 @@ def test_quota_limit_and_nodes(tmp_path: Path) -> None:
     assert (found.cpu_quota, found.cores) == (0.5, 1)
     assert (found.memory_total, found.memory_available) == (2**30, 2**29)
     assert found.processor == "Some Chip 9000"
+    assert found.cpu_flags == ("amx_tile", "avx512_bf16")
     assert found.numa == (NumaNode(0, (0, 1), 2**20), NumaNode(10, (2, 3), None))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([60, 38], 60),  # a worker has its own node, not both
+        ([39], None),  # memory that is plugged in as it is needed
+        ([], None),
+        ([None], None),
+    ],
+)
+def test_a_worker_has_its_node(nodes: list[int | None], expected: int | None) -> None:
+    numa = tuple(NumaNode(number, (0,), total) for number, total in enumerate(nodes))
+    found = replace(detect_hardware(NoDevices()), machine_memory=100, memory_total=90, numa=numa)
+    assert found.worker_memory == expected
+    small = replace(found, memory_total=10)
+    assert small.worker_memory in (10, None)
 
 
 @pytest.mark.parametrize(

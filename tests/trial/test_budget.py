@@ -8,8 +8,13 @@ from tuner.store.stages import Stage
 from tuner.trial.budget import engine_seconds, spent, stage_seconds
 
 
-def steps(*pairs: tuple[Stage, float], boot: str = "b", attempt: int = 1, number: int = 0) -> list[Transition]:
-    return [Transition(number, attempt, stage, at=0.0, clock=clock, boot=boot, detail={}) for stage, clock in pairs]
+def steps(
+    *pairs: tuple[Stage, float], boot: str = "b", attempt: int = 1, number: int = 0
+) -> list[Transition]:
+    return [
+        Transition(number, attempt, stage, at=0.0, clock=clock, boot=boot, detail={})
+        for stage, clock in pairs
+    ]
 
 
 WHOLE = steps(
@@ -42,7 +47,9 @@ def test_stage_times_are_those_of_the_last_attempt() -> None:
 
 def test_repeats_and_rejected_points_are_no_trials_of_the_budget() -> None:
     rows = [trial(0), trial(1, attempt=0), trial(2, origin=Origin.REPEAT)]
-    found = spent(rows, [*WHOLE, *steps((Stage.STARTING, 0.0), (Stage.VERIFIED, 30.0), number=2)], session=5.0)
+    found = spent(
+        rows, [*WHOLE, *steps((Stage.STARTING, 0.0), (Stage.VERIFIED, 30.0), number=2)], session=5.0
+    )
     assert found.trials == 1
     assert found.engine == pytest.approx(72.0)
     assert found.wall == pytest.approx(72.0)

@@ -1,45 +1,88 @@
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+
 import pytest
-from scipy import stats
 
 from tests.trial.factory import trial
+from tuner.score.paired import Arm, Run, compare
 from tuner.store.rows import Origin, TrialRow
-from tuner.trial.decision import decide
+from tuner.trial.decision import confirmation, decide, standings
+
+A, B = Arm.BASELINE, Arm.CANDIDATE
 
 
-def study(base: list[float | None], finalist: list[float | None]) -> list[TrialRow]:
-    rows = [trial(0, origin=Origin.BASELINE, score=100.0), trial(5, score=200.0)]
-    for block, (a, b) in enumerate(zip(base, finalist, strict=True)):
-        rows.append(trial(10 + 2 * block, origin=Origin.REPEAT, repeats=0, block=block, score=a))
-        rows.append(trial(11 + 2 * block, origin=Origin.REPEAT, repeats=5, block=block, score=b))
+def study(*rounds: Sequence[float | None], other: int = 5) -> list[TrialRow]:
+    """A study whose finalist was repeated in rounds of A-B-B-A with these scores."""
+    rows = [trial(0, origin=Origin.BASELINE, score=100.0), trial(other, score=200.0)]
+    for turn, scores in enumerate(rounds):
+        for place, score in enumerate(scores):
+            of = 0 if place in {0, 3} else other
+            block = 2 * turn + (place > 1)
+            rows.append(
+                trial(
+                    10 + 4 * turn + place,
+                    origin=Origin.REPEAT,
+                    repeats=of,
+                    block=block,
+                    score=score,
+                )
+            )
     return rows
 
 
-def test_the_interval_is_the_paired_t_interval_of_the_log_ratio() -> None:
-    base, other = [100.0, 104.0, 98.0], [150.0, 149.0, 160.0]
-    found = decide(study(base, other), [5])
-    logs = np.log(np.array(other) / np.array(base))
-    low, high = stats.t.interval(0.95, 2, loc=logs.mean(), scale=stats.sem(logs))
-    assert found.comparisons[0].ratio == pytest.approx(np.exp(logs.mean()))
-    assert (found.comparisons[0].low, found.comparisons[0].high) == (pytest.approx(np.exp(low)), pytest.approx(np.exp(high)))
+def test_the_interval_is_that_of_the_paired_comparison() -> None:
+    found = decide(study([100, 150, 151, 104], [98, 149, 160, 99]), [5], rounds=2)
+    runs = [
+        Run(a, v)
+        for a, v in zip((A, B, B, A) * 2, (100, 150, 151, 104, 98, 149, 160, 99), strict=True)
+    ]
+    expected = compare(runs, confidence=confirmation(1, 2).confidence)
+    assert found.standings[0].decision.comparison == expected
     assert (found.winner, found.clear) == (5, True)
-    assert found.drift == pytest.approx(0.98)
+    assert found.best is found.standings[0]
 
 
 def test_what_the_search_measured_does_not_count() -> None:
-    found = decide(study([100.0, 101.0], [100.5, 100.2]), [5])
-    assert not found.clear
-    assert found.winner == 0  # though the search had scored it at twice the baseline
+    found = decide(study([100, 100.5, 99, 101], [101, 100, 100.2, 99]), [5], rounds=2)
+    assert (found.winner, found.clear) == (
+        0,
+        False,
+    )  # though the search had it at twice the baseline
 
 
-@pytest.mark.parametrize(("base", "other"), [([None, None], [1.0, 2.0]), ([100.0], [200.0]), ([100.0, None], [200.0, 210.0])])
-def test_fewer_than_two_whole_pairs_prove_nothing(base: list[float | None], other: list[float | None]) -> None:
-    found = decide(study(base, other), [5])
+@pytest.mark.parametrize(
+    "rounds",
+    [[], [[100.0, 200.0, 201.0]], [[None, 200.0, 201.0, 100.0]], [[100.0, 200.0, 201.0, 100.0]]],
+)
+def test_before_the_first_look_nothing_is_decided(rounds: list[list[float | None]]) -> None:
+    found = decide(study(*rounds), [5], rounds=3)
     assert (found.winner, found.clear) == (0, False)
+    assert found.standings[0].open
+
+
+def test_a_finalist_that_fails_a_repeat_cannot_win() -> None:
+    rows = study([100, 200, 201, 100], [100, 200, 201, 100])
+    crashed = trial(
+        30, origin=Origin.REPEAT, repeats=5, block=4, verdict="engine_crash", feasible=False
+    )
+    found = decide([*rows, crashed], [5], rounds=3)
+    assert (found.winner, found.clear) == (0, False)
+    assert found.standings[0].broken == "trial 30: engine_crash"
+    assert not found.standings[0].open
+
+
+def test_the_surely_better_of_two_finalists_wins_and_rounds_end_when_all_is_clear() -> None:
+    rows = study([100, 150, 151, 100], [100, 149, 150, 101])
+    more = study([100, 120, 121, 100], [100, 119, 120, 101], other=6)
+    both = [*rows, *(t for t in more if 6 in {t.number, t.repeats})]
+    found = decide(both, [5, 6], rounds=4)
+    assert found.winner == 5
+    assert not any(s.open for s in standings(both, [5, 6], rounds=4))
 
 
 def test_without_finalists_the_baseline_stands() -> None:
-    found = decide([trial(3, origin=Origin.BASELINE)], [])
-    assert (found.baseline, found.winner, found.clear, found.comparisons) == (3, 3, False, ())
+    found = decide([trial(3, origin=Origin.BASELINE)], [], rounds=2)
+    assert (found.baseline, found.winner, found.clear, found.standings) == (3, 3, False, ())
+    assert found.best is None
+    assert found.as_json()["comparisons"] == []

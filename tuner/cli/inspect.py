@@ -15,7 +15,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def status(
     context: typer.Context,
-    study: Annotated[str | None, typer.Argument(help="One study; all without it.", metavar="STUDY")] = None,
+    study: Annotated[
+        str | None, typer.Argument(help="One study; all without it.", metavar="STUDY")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what runs and what ran.
@@ -32,7 +34,11 @@ def status(
         typer.echo(json.dumps(found, indent=2))
         return
     for one in found:
-        best = "" if one["best"] is None else f", best {one['best']['score']:,.0f} (trial {one['best']['trial']})"
+        best = (
+            ""
+            if one["best"] is None
+            else f", best {one['best']['score']:,.0f} (trial {one['best']['trial']})"
+        )
         typer.echo(f"{one['study']}: {one['status']}, {one['trials']} trials{best}")
         if one["reason"]:
             typer.echo(f"  {one['reason']}")
@@ -43,8 +49,7 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
 
     Example: tuner trials local-cpu
     """
-    from rich.console import Console
-
+    from tuner.cli.live import wide_console
     from tuner.cli.tables import trials_table
     from tuner.store.ledger import Ledger
     from tuner.trial.summary import trial_json
@@ -55,10 +60,12 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
     if as_json:
         typer.echo(json.dumps([trial_json(t) for t in rows], indent=2))
         return
-    Console().print(trials_table(rows, steps))
+    wide_console().print(trials_table(rows, steps))
 
 
-def show(context: typer.Context, study: StudyName, trial: TrialNumber, as_json: AsJson = False) -> None:
+def show(
+    context: typer.Context, study: StudyName, trial: TrialNumber, as_json: AsJson = False
+) -> None:
     """Show one trial: its command, its stages, its figures, its verdict with the proof.
 
     Example: tuner show local-cpu 3
@@ -80,14 +87,20 @@ def show(context: typer.Context, study: StudyName, trial: TrialNumber, as_json: 
 
 
 def _shown(data: dict[str, Any]) -> list[str]:
-    lines = [f"trial {data['trial']} ({data['origin']}), {data['stage']}, attempt {data['attempt']}", ""]
+    lines = [
+        f"trial {data['trial']} ({data['origin']}), {data['stage']}, attempt {data['attempt']}",
+        "",
+    ]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in data["params"].items()]
     lines += ["", "command: " + " ".join(data["deployment"]["argv"])]
     lines += [f"  {name}={value}" for name, value in data["deployment"]["env"].items()]
     if data["stages"]:
         lines += ["", "stages:  " + ", ".join(f"{s} {t:.1f} s" for s, t in data["stages"].items())]
     if data["score"] is not None:
-        lines += ["", f"score:   {data['score']:,.1f}" + ("" if data["feasible"] else "  (a gate failed)")]
+        lines += [
+            "",
+            f"score:   {data['score']:,.1f}" + ("" if data["feasible"] else "  (a gate failed)"),
+        ]
         lines += _gates(data["metrics"])
     if data["verdict"] is not None:
         lines += ["", f"verdict: {data['verdict']}"]
@@ -135,9 +148,17 @@ def logs(
     with Ledger(context.obj, write=False) as ledger:
         row = ledger.study(study)
         attempt = ledger.trial(row.id, trial).attempt
-        path = study_folder(ledger, study) / "trials" / f"{trial:04d}" / f"attempt-{attempt}" / LOG_NAME
+        path = (
+            study_folder(ledger, study)
+            / "trials"
+            / f"{trial:04d}"
+            / f"attempt-{attempt}"
+            / LOG_NAME
+        )
     if not path.is_file():
-        raise StudyNotFound(f"trial {trial} of {study} has no log", mend="it never started an engine")
+        raise StudyNotFound(
+            f"trial {trial} of {study} has no log", mend="it never started an engine"
+        )
     with path.open("rb") as log:
         while True:
             raw = log.read(1 << 16)

@@ -17,7 +17,18 @@ from tuner.quantity import format_seconds
 from tuner.trial.events import Happening, Watcher
 
 _BARS = "▁▂▃▄▅▆▇█"
-VERDICT_STYLE = {"healthy": "green", "cancelled": "yellow", "interrupted": "yellow", "rejected_by_rule": "dim"}
+VERDICT_STYLE = {
+    "healthy": "green",
+    "cancelled": "yellow",
+    "interrupted": "yellow",
+    "rejected_by_rule": "dim",
+}
+
+
+def wide_console() -> Console:
+    """A console that fits the screen, and that is wide where there is none."""
+    console = Console()
+    return console if console.is_terminal else Console(width=160)
 
 
 @contextmanager
@@ -26,7 +37,9 @@ def watching(view: StudyView, console: Console) -> Iterator[Watcher]:
     if not console.is_terminal:
         yield PlainLines(view, console).hear
         return
-    with Live(console=console, refresh_per_second=4, get_renderable=lambda: panel(view), transient=True):
+    with Live(
+        console=console, refresh_per_second=4, get_renderable=lambda: panel(view), transient=True
+    ):
         yield view.hear
 
 
@@ -43,7 +56,7 @@ def panel(view: StudyView) -> RenderableType:
 def _build(view: StudyView) -> Text:
     build = view.build
     line = Text(f"engine {build['recipe']}  ", style="bold")
-    line.append(f"step {build['number']}/{build['of']} {build['step']}  ")
+    line.append(f"step {build['place']}/{build['of']} {build['step']}  ")
     line.append(str(build["line"])[-80:], style="dim")
     return line
 
@@ -86,7 +99,9 @@ def _summary(view: StudyView) -> Table:
     if view.best:
         best = Text(f"{view.best['score']:,.0f}", style="bold green")
         best.append(f"  trial {view.best['number']}  ")
-        margins = "  ".join(f"{n} {m:+.0%}" for n, m in view.best["margins"].items() if m is not None)
+        margins = "  ".join(
+            f"{n} {m:+.0%}" for n, m in view.best["margins"].items() if m is not None
+        )
         best.append(margins, style="dim")
         grid.add_row("best so far", best)
     if view.scores:
@@ -98,7 +113,9 @@ def _summary(view: StudyView) -> Table:
         grid.add_row("verdicts", counts)
     left = view.seconds_left
     spent = f"{format_seconds(time.time() - view.began)} gone"
-    grid.add_row("time", spent + (f", about {format_seconds(left)} left" if left is not None else ""))
+    grid.add_row(
+        "time", spent + (f", about {format_seconds(left)} left" if left is not None else "")
+    )
     return grid
 
 
@@ -136,7 +153,7 @@ class PlainLines:
         view, data = self._view, what.data
         match what.kind:
             case "build":
-                step = f"engine {data['recipe']}: step {data['number']}/{data['of']} {data['step']}"
+                step = f"engine {data['recipe']}: step {data['place']}/{data['of']} {data['step']}"
                 fresh = step != self._step
                 self._step = step
                 return step if fresh else None

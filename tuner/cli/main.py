@@ -32,10 +32,16 @@ def common(
     context: typer.Context,
     state: Annotated[
         Path | None,
-        typer.Option(help="State folder. Default: $TUNER_STATE, ./state in a checkout, else the user's.", metavar="DIR"),
+        typer.Option(
+            help="State folder. Default: $TUNER_STATE, ./state in a checkout, else the user's.",
+            metavar="DIR",
+        ),
     ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and end."
+        ),
     ] = False,
 ) -> None:
     """What all commands share."""

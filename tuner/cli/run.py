@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def run(
     context: typer.Context,
     space: Annotated[Path, typer.Argument(help="The search space.", metavar="SPACE")],
-    trials: Annotated[int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
+    ] = None,
 ) -> None:
     """Tune: build the engine if it is new, search, measure the best again, write the winner.
 
@@ -23,9 +25,11 @@ def run(
     """
     from tuner.spec import load_space
     from tuner.store.ledger import Ledger
+    from tuner.trial.admission import check_targets
     from tuner.trial.session import enter_study
 
     wanted = load_space(space)
+    check_targets(wanted)
     with Ledger(context.obj, write=True) as ledger:
         row = enter_study(ledger, wanted, space)
         _work(ledger, row.name, trials)
@@ -34,7 +38,9 @@ def run(
 def resume(
     context: typer.Context,
     study: Annotated[str, typer.Argument(help="The study's name.", metavar="STUDY")],
-    trials: Annotated[int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
+    ] = None,
 ) -> None:
     """Go on with a study that was stopped, killed or interrupted.
 
@@ -47,15 +53,13 @@ def resume(
 
 
 def _work(ledger: Ledger, name: str, trials: int | None) -> None:
-    from rich.console import Console
-
     from tuner.cli.finish import finish
-    from tuner.cli.live import watching
+    from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView, limits
     from tuner.trial.session import stop_on_signals, stored_space, work
 
     row = ledger.study(name)
-    console = Console()
+    console = wide_console()
     view = StudyView(name, budget=limits(stored_space(ledger, row), trials))
     cancelled = threading.Event()
     with stop_on_signals(cancelled), watching(view, console) as watcher:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from tuner.errors import UserError
 
 if TYPE_CHECKING:
     from tuner.score.columns import Columns
+    from tuner.score.goodput import Limits
 
 
 def score(
@@ -30,6 +32,13 @@ def score(
             metavar="[LOAD=]REQUESTS", help="Requests that were planned, where the file has fewer."
         ),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT=LIMIT",
+            help="Limit for the goodput: ttft_s, tpot_s, e2e_s or output_tps; may be repeated.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compute metrics, official score and gates from a file of records.
@@ -45,6 +54,7 @@ def score(
     chosen = PROFILES.get(profile)
     if chosen is None:
         raise UserError(f"no profile {profile!r}", mend=f"take one of {', '.join(PROFILES)}")
+    limits = _limits(limit or ())
     loads = _read(file)
     walls = _by_load("--wall", wall or (), loads)
     plans = _by_load("--planned", planned or (), loads)
@@ -58,6 +68,7 @@ def score(
             chosen,
             wall_s=walls.get(name),
             planned=None if requests is None else int(requests),
+            limits=limits,
         )
     if as_json:
         found = {name: summary.as_json() for name, summary in summaries.items()}
@@ -78,9 +89,23 @@ def _read(file: Path) -> dict[str, Columns]:
         raise UserError(f"this file cannot be read: {error.strerror}", file=file) from error
 
 
-def _by_load(
-    option: str, given: list[str] | tuple[str, ...], loads: dict[str, Columns]
-) -> dict[str, float]:
+def _limits(given: Sequence[str]) -> Limits | None:
+    from tuner.score.goodput import Limits
+
+    if not given:
+        return None
+    try:
+        return Limits(
+            **{what: float(amount) for what, _, amount in (g.partition("=") for g in given)}
+        )
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"--limit {' '.join(given)}: {error}",
+            mend="write ttft_s, tpot_s, e2e_s or output_tps and a number, as in --limit ttft_s=2",
+        ) from error
+
+
+def _by_load(option: str, given: Sequence[str], loads: dict[str, Columns]) -> dict[str, float]:
     """What an option says for each load; a bare number is for the only one."""
     found: dict[str, float] = {}
     for text in given:

@@ -12,16 +12,26 @@ from tuner.cli.view import say
 from tuner.quantity import format_seconds
 from tuner.store.rows import Origin, Transition, TrialRow
 from tuner.trial.budget import engine_seconds
+from tuner.trial.summary import failed_gates
 
+_WORDS = {"point", "verdict"}
 _GOOD = {"healthy": "green", "cancelled": "yellow", "interrupted": "yellow"}
 
 
-def trials_table(trials: Sequence[TrialRow], steps: Sequence[Transition], *, winner: int | None = None) -> Table:
+def trials_table(
+    trials: Sequence[TrialRow], steps: Sequence[Transition], *, winner: int | None = None
+) -> Table:
     """Every trial with what differs from the baseline, its score and its verdict."""
     base = next((t.params for t in trials if t.origin is Origin.BASELINE), {})
     best = max((t.score for t in trials if t.feasible and t.score is not None), default=None)
     table = Table(header_style="bold", pad_edge=False)
-    for name, kind in (("trial", "right"), ("point", "left"), ("score", "right"), ("time", "right"), ("verdict", "left")):
+    for name, kind in (
+        ("trial", "right"),
+        ("point", "left"),
+        ("score", "right"),
+        ("time", "right"),
+        ("verdict", "left"),
+    ):
         table.add_column(name, justify="right" if kind == "right" else "left", overflow="fold")
     for trial in trials:
         mine = [s for s in steps if s.number == trial.number]
@@ -53,7 +63,7 @@ def verdict_text(trial: TrialRow) -> str:
     if trial.verdict is None:
         return f"[yellow]{trial.stage}[/]"
     text = f"[{_GOOD.get(trial.verdict, 'red')}]{trial.verdict}[/]"
-    missed = [g["figure"] for w in (trial.metrics or {}).get("workloads", {}).values() for g in w["gates"] if not g["passed"]]
+    missed = failed_gates(trial)
     return f"{text} [red]misses {', '.join(missed)}[/]" if missed else text
 
 

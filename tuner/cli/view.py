@@ -103,7 +103,11 @@ class StudyView:
         if what.data["feasible"] and score is not None:
             self.scores.append(score)
             if not self.best or score > self.best["score"]:
-                self.best = {"number": what.number, "score": score, "margins": what.data.get("margins", {})}
+                self.best = {
+                    "number": what.number,
+                    "score": score,
+                    "margins": what.data.get("margins", {}),
+                }
         if self.trial is not None and self.trial.origin == "repeat":
             self.finals = max(0, self.finals - 1)
 
@@ -126,7 +130,9 @@ class StudyView:
         if self.finals:
             return self.finals * typical
         left = [
-            (self.budget["trials"] - self.spent["trials"]) * typical if "trials" in self.budget else None,
+            (self.budget["trials"] - self.spent["trials"]) * typical
+            if "trials" in self.budget
+            else None,
             self.budget["wall"] - self.spent["wall"] if "wall" in self.budget else None,
             self.budget["engine"] - self.spent["engine"] if "engine" in self.budget else None,
         ]
@@ -134,7 +140,11 @@ class StudyView:
 
     def difference(self, params: dict[str, Any]) -> str:
         """A point in the words of how it differs from the baseline."""
-        changed = [f"{k}={say(v)}" for k, v in params.items() if self.baseline.get(k) != v or k not in self.baseline]
+        changed = [
+            f"{k}={say(v)}"
+            for k, v in params.items()
+            if self.baseline.get(k) != v or k not in self.baseline
+        ]
         gone = [f"no {k}" for k in self.baseline if k not in params]
         return " ".join(changed + gone) or "as the baseline"
 
@@ -150,7 +160,9 @@ def limits(space: SearchSpace, trials: int | None = None) -> dict[str, float]:
     found = {"trials": trials or budget.trials, "wall": budget.wall, "engine": budget.engine}
     finals = space.search.finalists
     repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
-    return {name: float(limit) for name, limit in found.items() if limit} | {"repeats": float(repeats)}
+    return {name: float(limit) for name, limit in found.items() if limit} | {
+        "repeats": float(repeats)
+    }
 
 
 def say(value: Any) -> str:

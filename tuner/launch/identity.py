@@ -127,6 +127,7 @@ class Identity:
         port: TCP port on 127.0.0.1 that it was given, or None.
         scratch: Its private temporary folder.
         shm_before: Names in /dev/shm before the start.
+        shm_seen: Names in /dev/shm that its processes were seen to use.
         members: Processes of the engine that were seen alive and recorded later.
     """
 
@@ -142,6 +143,7 @@ class Identity:
     port: int | None
     scratch: str
     shm_before: tuple[str, ...] = ()
+    shm_seen: tuple[str, ...] = ()
     members: tuple[Member, ...] = field(default_factory=tuple)
 
     @property
@@ -164,7 +166,8 @@ class Identity:
         members = tuple(
             Member(m["pid"], m["start_ticks"], tuple(m["evidence"])) for m in data["members"]
         )
-        return cls(**{**data, "shm_before": tuple(data["shm_before"]), "members": members})
+        names = {key: tuple(data[key]) for key in ("shm_before", "shm_seen")}
+        return cls(**{**data, **names, "members": members})
 
 
 def now_ticks() -> int:

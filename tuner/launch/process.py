@@ -129,11 +129,17 @@ class ProcessLaunch:
 
     def cpu_seconds(self) -> float:
         """Processor time used by its live processes."""
-        return cpu_seconds(self.members())
+        members = self.members()
+        self._see_shared_memory(members)
+        return cpu_seconds(members)
+
+    def _see_shared_memory(self, members: tuple[Member, ...]) -> None:
+        seen = shm.mapped_by(m.pid for m in members) | set(self._identity.shm_seen)
+        self._identity = replace(self._identity, shm_seen=tuple(sorted(seen)))
 
     def identity(self) -> dict[str, Any]:
         """What to record so that it can be found again."""
-        self.members()
+        self._see_shared_memory(self.members())
         return self._identity.as_json()
 
     def exit(self) -> Exit | None:
@@ -167,6 +173,7 @@ class ProcessLaunch:
         self.exit()  # what ended before we asked must not be taken for our doing
         self._asked = True
         members = self.members()
+        self._see_shared_memory(members)
         if not at_once and self._identity.leader.send(signal.SIGTERM):
             rungs.append("TERM")
             members = self._wait_gone(self._grace.term)
@@ -226,8 +233,7 @@ class ProcessLaunch:
         """Remove the engine's shared memory; what cannot be removed is left to be told."""
         if self.members() or not self._identity.this_boot:
             return ()
-        shm.sweep(self._identity.shm_before)
-        return shm.leftovers(self._identity.shm_before)
+        return shm.sweep(self._identity.shm_before, frozenset(self._identity.shm_seen))
 
     @staticmethod
     def _describe(member: Member) -> str:

@@ -55,7 +55,7 @@ class Answer:
                 if payload == DONE:
                     self.done_at = at
                 elif self.done_at is None:
-                    self._chunk(json.loads(payload), at)
+                    self._chunk(json.loads(payload.decode()), at)
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as wrong:
             self._fail(ErrorClass.MALFORMED, _malformed(wrong))
 

@@ -21,13 +21,18 @@ _MAX_ERROR_BODY = 64 * 1024
 class Reception:
     """Takes one response in: the stream of an answer, or the body of a refusal."""
 
-    __slots__ = ("answer", "error_body", "media_type", "status")
+    __slots__ = ("answer", "error_body", "media_type", "sent_at", "status")
 
     def __init__(self) -> None:
         self.answer = Answer()
+        self.sent_at: float | None = None
         self.status: int | None = None
         self.media_type = ""
         self.error_body = b""
+
+    def sent(self, at: float) -> None:
+        """Note when the request was given to the socket."""
+        self.sent_at = at
 
     def head(self, status: int, content_type: str) -> None:
         """Note the status and the media type."""
@@ -131,12 +136,10 @@ class Client:
         and the cancellation goes on.
         """
         taken = Reception()
-        sent: float | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 wire = await self._pool.connect()
                 try:
-                    sent = self._clock()
                     await wire.exchange(self._head(len(body)), body, taken)
                 finally:
                     self._pool.release(wire)
@@ -147,9 +150,9 @@ class Client:
             failure = _unless_done(taken, ErrorClass.TIMEOUT, f"no end within {timeout_s:g} s")
         except asyncio.CancelledError:
             failure = _unless_done(taken, ErrorClass.CANCELLED, "the load was stopped")
-            self._keep(self._record(place, sent, taken, failure))
+            self._keep(self._record(place, taken, failure))
             raise
-        record = self._record(place, sent, taken, failure)
+        record = self._record(place, taken, failure)
         self._keep(record)
         return Answered(record, None if failure else taken.answer)
 
@@ -163,7 +166,6 @@ class Client:
     def _record(
         self,
         place: Place,
-        sent: float | None,
         taken: Reception,
         failure: tuple[ErrorClass, str] | None,
     ) -> Record:
@@ -176,7 +178,7 @@ class Client:
             session=place.session,
             turn=place.turn,
             scheduled=place.scheduled,
-            sent=sent,
+            sent=taken.sent_at,
             first_token=times[0] if times else None,
             end=end,
             chunk_times=times,

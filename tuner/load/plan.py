@@ -101,7 +101,14 @@ class Closed:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Open loop: each conversation starts at its first turn's arrival, whatever the server does."""
+    """Open loop: each conversation starts at its first turn's arrival, whatever the server does.
+
+    Attributes:
+        limit: The most conversations that are open at a time; None for no limit. What the limit
+            holds back stays due at its arrival, so the wait counts as its latency.
+    """
+
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +122,10 @@ class Plan:
         pacing: Closed or open loop.
         thread_answers: Whether the server's own answers go back into their conversation. Where not,
             the plan's own messages are the whole conversation.
-        salted: Whether the salt goes in front of each conversation. Only plans that mean to meet a
-            warm cache switch it off.
+        salt_words: Words of the salt that goes in front of each conversation; 0 for none, which is
+            for plans that mean to meet a warm cache.
+        salt_each: Whether each conversation has a salt of its own, so that no two share a prefix.
+            Otherwise the whole plan shares one.
         request_timeout_s: A request that has taken this long is a ``TIMEOUT``.
         load_timeout_s: When the load has taken this long it ends: what runs is ``CANCELLED``, what
             was not sent is ``NOT_SENT``.
@@ -127,7 +136,8 @@ class Plan:
     sessions: tuple[Session, ...]
     pacing: Closed | Open
     thread_answers: bool = True
-    salted: bool = True
+    salt_words: int = 12
+    salt_each: bool = False
     request_timeout_s: float = 300.0
     load_timeout_s: float = 3600.0
 
@@ -135,6 +145,8 @@ class Plan:
         if isinstance(self.pacing, Closed) and self.pacing.concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, not {self.pacing.concurrency}")
         if isinstance(self.pacing, Open):
+            if self.pacing.limit is not None and self.pacing.limit < 1:
+                raise ValueError(f"the limit must be at least 1, not {self.pacing.limit}")
             for number, session in enumerate(self.sessions):
                 if session.turns and session.turns[0].arrival_s is None:
                     raise ValueError(f"open loop, but session {number} says no arrival")
@@ -155,7 +167,8 @@ class Plan:
 
     def _parts(self) -> Iterator[Any]:
         yield [type(self.pacing).__name__, asdict(self.pacing)]
-        yield [self.workload, self.seed, self.thread_answers, self.salted]
+        yield [self.workload, self.seed, self.thread_answers]
+        yield [self.salt_words, self.salt_each]
         yield [self.request_timeout_s, self.load_timeout_s]
         for session in self.sessions:
             yield [[asdict(tool) for tool in session.tools], session.tool_choice]

@@ -13,6 +13,7 @@ from tuner.load.client import Client, Place
 from tuner.load.endpoint import Endpoint
 from tuner.load.plan import Closed, Plan, Session
 from tuner.load.record import ErrorClass, Record
+from tuner.load.salt import salt_of
 
 _POLL_S = 0.02
 STOPPED = "stopped"
@@ -33,7 +34,7 @@ class LoadResult:
     Attributes:
         workload: Name of the workload.
         fingerprint: The plan's fingerprint.
-        salt: The salt that it was sent with.
+        salt: The name that its salts were made of.
         records: One record for each request of the plan, in the order of the plan.
         wall_s: Seconds from the start of the load to the end of the last request.
         started_at: Unix time of the start.
@@ -73,7 +74,8 @@ def run_load(
     Args:
         plan: What to send.
         endpoint: Where to.
-        salt: What keeps this load out of any other's prefix cache (:func:`~tuner.load.salt.salt_of`).
+        salt: Names this load among all that meet the same engine or are to be compared: loads of
+            one name and workload are asked the same, loads of another share no prefix with them.
         clock: Monotonic seconds.
         on_record: Is given each record of a request that was sent, when it is over, in this thread.
         stop: Looked at 50 times a second; once set, what runs is cut and what waits is not sent.
@@ -96,7 +98,7 @@ async def drive(
     stop: Flag | None = None,
 ) -> LoadResult:
     """:func:`run_load` for callers with an event loop."""
-    load = _Load(plan, endpoint, salt=salt if plan.salted else "", clock=clock, on_record=on_record)
+    load = _Load(plan, endpoint, salt=salt, clock=clock, on_record=on_record)
     cpu = time.thread_time()
     started_at = time.time()
     ended_early = await load.run(stop)
@@ -104,7 +106,7 @@ async def drive(
     return LoadResult(
         workload=plan.workload,
         fingerprint=plan.fingerprint,
-        salt=salt if plan.salted else "",
+        salt=salt,
         records=records,
         wall_s=max((record.end for record in records if record.end is not None), default=0.0),
         started_at=started_at,
@@ -112,6 +114,12 @@ async def drive(
         ended_early=ended_early,
         client_cpu_s=time.thread_time() - cpu,
     )
+
+
+def session_salt(plan: Plan, salt: str, number: int) -> str:
+    """What stands in front of a conversation of a plan that is sent under a name."""
+    each = (number,) if plan.salt_each else ()
+    return salt_of(salt, plan.workload, *each, words=plan.salt_words)
 
 
 @dataclass(slots=True)
@@ -178,6 +186,9 @@ class _Load:
             if isinstance(pacing, Closed):
                 for _ in range(min(pacing.concurrency, len(self.plan.sessions))):
                     group.create_task(self._slot(queue))
+            elif pacing.limit is not None:
+                for _ in range(min(pacing.limit, len(self.plan.sessions))):
+                    group.create_task(self._slot(queue))
             else:
                 for number, session in queue:
                     group.create_task(self._session(number, session, 0.0))
@@ -193,7 +204,8 @@ class _Load:
         A turn that fails does not end it: the next turns are sent all the same, with a stand-in
         where the answer would be, so that each candidate is asked the same number of questions.
         """
-        talk = Conversation(session, model=self.endpoint.model, salt=self.salt)
+        salt = session_salt(self.plan, self.salt, number)
+        talk = Conversation(session, model=self.endpoint.model, salt=salt)
         for index, turn in enumerate(session.turns):
             due = free + turn.think_s if turn.arrival_s is None else turn.arrival_s
             self.due[number, index] = due

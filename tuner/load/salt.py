@@ -2,7 +2,7 @@
 
 A prefix cache keeps blocks of tokens and finds a block only behind the very blocks that stood
 before it. So it is enough that conversations of two trials differ in their first block. A salt is
-twelve words of three letters: always as many bytes, and as many tokens too wherever each of the
+some words of three letters: always as many bytes, and as many tokens too wherever each of the
 words is one token, which holds for the byte-pair vocabularies in use and for tokenizers of bytes.
 """
 
@@ -16,29 +16,33 @@ _WORDS = (
     "red", "sun", "map", "box", "cat", "dog", "key", "sky",
     "ice", "oil", "bed", "cup", "hat", "leg", "arm", "war",
 )  # fmt: skip
-_COUNT = 12
-SALT_BYTES = 4 * _COUNT
-"""Length of every salt in bytes, its line end included."""
+WORDS = 12
+"""Words of a salt, unless a plan with short prompts asks for less."""
 
 
-def salt_of(*parts: object) -> str:
+def salt_of(*parts: object, words: int = WORDS) -> str:
     """The salt of a trial, a repeat, a level: whatever names it. Equal names give equal salts.
 
     Args:
         parts: What must be apart, for example the study, the trial's number and ``"warmup"``.
+        words: Its length, at most 32; none gives an empty salt.
     """
     digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
-    return " ".join(_WORDS[byte % 16] for byte in digest[:_COUNT]) + "\n"
+    return _written([_WORDS[byte % 16] for byte in digest[:words]])
 
 
-def reference_salt() -> str:
+def reference_salt(words: int = WORDS) -> str:
     """A salt that no trial has, to measure a salt's length in tokens with."""
-    return " ".join([_WORDS[0]] * _COUNT) + "\n"
+    return _written([_WORDS[0]] * words)
 
 
-def all_words_salts() -> list[str]:
+def all_words_salts(words: int = WORDS) -> list[str]:
     """Salts that between them hold every word at every place: one count each shows the spread."""
-    return [" ".join([word] * _COUNT) + "\n" for word in _WORDS]
+    return [_written([word] * words) for word in _WORDS]
+
+
+def _written(words: list[str]) -> str:
+    return " ".join(words) + "\n" if words else ""
 
 
 def salted_tool(tool: Tool, salt: str) -> Tool:

@@ -2,9 +2,11 @@
 
 The chunks of 64 streams arrive by the thousand a second, and what the client spends on one of them
 delays the stamp of the next. httpx hands a chunk through four layers and two task switches before
-its caller can look at a clock; here a read is stamped, parsed by h11 (the parser that httpx stands
-on) and given to its sink in one call. ``benchmarks/load_client`` measures the difference. Nothing
-is ever sent twice: a connection that fails ends its request, and the request is a failure.
+its caller can look at a clock. Here a read is stamped and put aside; once all sockets that were
+ready have been read, what was put aside is parsed and given to the sinks. Requests and the heads of
+responses are h11's, which httpx stands on too; chunked bodies are decoded in one step
+(:mod:`tuner.load.chunked`). ``benchmarks/load_client`` measures the difference. Nothing is ever
+sent twice: a connection that fails ends its request, and the request is a failure.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 import h11
+
+from tuner.load.chunked import BadChunk, ChunkedBody
 
 IDLE_LIMIT_S = 2.0
 """An idle connection older than this is not used again: the server may be closing it just then
@@ -37,7 +41,10 @@ class WireFailed(Exception):
 
 
 class Sink(Protocol):
-    """Takes a response in, piece by piece."""
+    """Takes an exchange in, piece by piece."""
+
+    def sent(self, at: float) -> None:
+        """The first byte of the request is being given to the socket."""
 
     def head(self, status: int, content_type: str) -> None:
         """The status and the media type have arrived."""
@@ -46,12 +53,40 @@ class Sink(Protocol):
         """A piece of the body has arrived, read at a time."""
 
 
+class Reads:
+    """What was read and not parsed yet, over all connections of a loop.
+
+    An engine emits the tokens of all streams in one step, so reads come in bursts. To parse the
+    first before the second is stamped would make the second late.
+
+    Args:
+        clock: Monotonic seconds; stamps the reads.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._waiting: list[tuple[Wire, bytes, float]] = []
+
+    def add(self, wire: Wire, data: bytes) -> None:
+        """Stamp a read and put it aside until the sockets that are ready now have been read."""
+        self._waiting.append((wire, data, self.clock()))
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Parse what was put aside."""
+        waiting, self._waiting = self._waiting, []
+        for wire, data, at in waiting:
+            wire.parse(data, at)
+
+
 class Wire(asyncio.Protocol):
     """One connection: one exchange at a time, kept open between them."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._http = _new_http()
+        self._chunked: ChunkedBody | None = None
         self._sink: Sink | None = None
         self._over: asyncio.Future[None] | None = None
         self._transport: asyncio.Transport | None = None
@@ -69,26 +104,34 @@ class Wire(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Stamp a read, parse it, hand it on (asyncio calls this)."""
-        at = self._clock()
+        """Stamp a read and put it aside (asyncio calls this)."""
+        self._reads.add(self, data)
+
+    def parse(self, data: bytes, at: float) -> None:
+        """Parse what was read at a time and hand it on."""
         if self._sink is None:
             self.abort()  # bytes that nobody asked for: this connection is out of step
             return
         try:
-            self._http.receive_data(data)
-            self._drain(self._sink, at)
-        except h11.RemoteProtocolError as wrong:
+            if self._chunked is not None:
+                self._decode(self._chunked, self._sink, data, at)
+            else:
+                self._http.receive_data(data)
+                self._drain(self._sink, at)
+        except (h11.RemoteProtocolError, BadChunk) as wrong:
             self._fail(WireFailed(str(wrong), connected=True, malformed=True))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the exchange under way (asyncio calls this)."""
+        self._reads.flush()
         if self._sink is None:
             return
-        try:
-            self._http.receive_data(b"")
-            self._drain(self._sink, self._clock())
-        except h11.RemoteProtocolError:
-            pass  # the response was not complete, as the line below says
+        if self._chunked is None:
+            try:
+                self._http.receive_data(b"")  # a body may be one that ends with its connection
+                self._drain(self._sink, self._reads.clock())
+            except h11.RemoteProtocolError:
+                pass  # the response was not complete, as the line below says
         why = f"connection lost: {exc}" if exc else "the server closed the connection"
         self._fail(WireFailed(why, connected=True))
 
@@ -102,16 +145,24 @@ class Wire(asyncio.Protocol):
             raise WireFailed("the server closed the connection", connected=True)
         self._sink = sink
         self._over = asyncio.get_running_loop().create_future()
-        self._transport.write(
-            (self._http.send(head) or b"") + (self._http.send(h11.Data(data=body)) or b"")
-        )
+        request = (self._http.send(head) or b"") + (self._http.send(h11.Data(data=body)) or b"")
         self._http.send(h11.EndOfMessage())
+        sink.sent(self._reads.clock())
+        self._transport.write(request)
         try:
             await self._over
         finally:
             self._sink = self._over = None
-        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
-            self._http.start_next_cycle()
+        self._renew()
+
+    def _renew(self) -> None:
+        """Make the connection ready for another exchange, or drop it where the server will."""
+        if self._chunked is not None:
+            kept, self._chunked = self._http.their_state is h11.SEND_BODY, None
+        else:
+            kept = self._http.their_state is h11.DONE
+        if kept and self._http.our_state is h11.DONE:
+            self._http = _new_http()
         else:
             self.abort()
 
@@ -121,18 +172,29 @@ class Wire(asyncio.Protocol):
             self._transport.abort()
 
     def _drain(self, sink: Sink, at: float) -> None:
-        next_event = self._http.next_event
+        """Hand on what h11 has: the head of a response, and a body that is not chunked."""
         while True:
-            event = next_event()
+            event = self._http.next_event()
             if isinstance(event, h11.Data):
                 sink.data(bytes(event.data), at)
             elif event is h11.NEED_DATA or event is h11.PAUSED:
                 return
             elif isinstance(event, h11.Response):
-                sink.head(event.status_code, _media_type(event))
+                headers = dict(event.headers)
+                sink.head(event.status_code, _media_type(headers))
+                if headers.get(b"transfer-encoding", b"").lower() == b"chunked":
+                    self._chunked = ChunkedBody()
+                    self._decode(self._chunked, sink, self._http.trailing_data[0], at)
+                    return
             elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
                 self._finish()
                 return
+
+    def _decode(self, body: ChunkedBody, sink: Sink, data: bytes, at: float) -> None:
+        for piece in body.feed(data):
+            sink.data(piece, at)
+        if body.done:
+            self._finish()
 
     def _finish(self) -> None:
         if self._over is not None and not self._over.done():
@@ -144,11 +206,13 @@ class Wire(asyncio.Protocol):
         self.abort()
 
 
-def _media_type(response: h11.Response) -> str:
-    for name, value in response.headers:
-        if name == b"content-type":
-            return value.decode("latin-1").partition(";")[0].strip().lower()
-    return ""
+def _new_http() -> h11.Connection:
+    return h11.Connection(h11.CLIENT, max_incomplete_event_size=_MAX_HEAD_BYTES)
+
+
+def _media_type(headers: dict[bytes, bytes]) -> str:
+    kind = headers.get(b"content-type", b"").decode("latin-1")
+    return kind.partition(";")[0].strip().lower()
 
 
 class Pool:
@@ -167,7 +231,7 @@ class Pool:
         self._host = host
         self._port = port
         self._uds = uds
-        self._clock = clock
+        self._reads = Reads(clock)
         self._idle: list[Wire] = []
 
     async def connect(self) -> Wire:
@@ -205,4 +269,4 @@ class Pool:
             self._idle.pop().abort()
 
     def _new(self) -> Wire:
-        return Wire(self._clock)
+        return Wire(self._reads)

@@ -106,8 +106,10 @@ def read_header(file: Path) -> tuple[Tensor, ...]:
 def _tensor(name: str, entry: Any, room: int, file: Path) -> Tensor:
     table = entry if isinstance(entry, dict) else {}
     dtype, shape, offsets = (table.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if dtype not in BITS or not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
-        raise ModelUnreadable(f"tensor {name!r} has no sound type, shape or place", file=file)
+    if not isinstance(dtype, str) or dtype not in BITS:
+        raise ModelUnreadable(f"tensor {name!r} is of no known type", file=file)
+    if not _naturals(shape) or not _naturals(offsets) or len(offsets) != 2:
+        raise ModelUnreadable(f"tensor {name!r} has no sound shape or place", file=file)
     begin, end = offsets
     if not begin <= end <= room:
         raise ModelUnreadable(f"tensor {name!r} lies outside the file", file=file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,9 @@ class MemoryRequest:
         speculative_tokens: Tokens that are speculated.
         chunked_prefill: Whether long prompts are cut; None is the engine's choice.
         hybrid_cache: Whether layers of different kinds share one pool of blocks.
+        all_layers_cached: Whether the engine keeps keys and values for layers that have none, as a
+            v0 fork does that knows no hybrid models.
+        amx: Whether the processor has matrix tiles, which decides how latent attention is cached.
         text_only: Whether the parts for images and sound are left out.
         offload_bytes: Bytes of weights on each rank that are kept on the host.
         layer_partition: Layers of each stage, where given.
@@ -67,6 +70,8 @@ class MemoryRequest:
     speculative_tokens: int = 0
     chunked_prefill: bool | None = None
     hybrid_cache: bool = True
+    all_layers_cached: bool = False
+    amx: bool = False
     text_only: bool = False
     offload_bytes: int = 0
     layer_partition: tuple[int, ...] | None = None
@@ -107,7 +112,7 @@ def parse_request(
     *,
     device: str | None = None,
     generation: str | None = None,
-    cpu_bf16: bool = False,
+    cpu_flags: Collection[str] = (),
 ) -> MemoryRequest:
     """Read what a vLLM command asks of memory.
 
@@ -118,8 +123,8 @@ def parse_request(
         env: Its environment.
         device: ``gpu`` or ``cpu``; None takes ``cpu`` when the arguments or the environment say so.
         generation: ``v0`` or ``v1``; None takes ``v0`` when ``VLLM_USE_V1`` is 0.
-        cpu_bf16: Whether the processor has AVX512-BF16. vLLM's kernel for GatedDeltaNet on such a
-            processor keeps its states in 32 bits.
+        cpu_flags: Features of the processor. With ``avx512_bf16`` vLLM's kernel for GatedDeltaNet
+            keeps its states in 32 bits; without ``amx_tile`` latent attention has blocks of 16.
     """
     env = {} if env is None else env
     given = _arguments(argv)
@@ -129,6 +134,7 @@ def parse_request(
     if where == "cpu" and (space := _whole(env.get("VLLM_CPU_KVCACHE_SPACE"))):
         kv_bytes = space * GIB
     ssm = given.get("mamba-ssm-cache-dtype", "auto")
+    bf16 = "avx512_bf16" in cpu_flags
     return MemoryRequest(
         device=where,
         generation=engine,
@@ -148,11 +154,12 @@ def parse_request(
         quantization=given.get("quantization"),
         prefix_caching=_switch(given, "enable-prefix-caching"),
         mamba_mode=given.get("mamba-cache-mode"),
-        ssm_dtype="float32" if ssm == "auto" and where == "cpu" and cpu_bf16 else ssm,
+        ssm_dtype="float32" if ssm == "auto" and where == "cpu" and bf16 else ssm,
         speculative_tokens=_speculative(given),
         chunked_prefill=_switch(given, "enable-chunked-prefill"),
         hybrid_cache=_switch(given, "disable-hybrid-kv-cache-manager") is not True,
         text_only=_text_only(given),
+        amx="amx_tile" in cpu_flags,
         offload_bytes=int((_real(given.get("cpu-offload-gb")) or 0.0) * GIB),
         layer_partition=_partition(env.get("VLLM_PP_LAYER_PARTITION")),
     )

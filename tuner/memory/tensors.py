@@ -76,8 +76,9 @@ _VISION_WHOLE = re.compile(r"patch_embed|pos_embed|position_embedding|class_embe
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.(\d{1,6})\.")
 _HALF = ("F64", "F32", "F16", "BF16")
 _KEEPS_TYPE = re.compile(
-    r"(scale|scales|scale_inv|zeros|zero_point|amax|A_log|e_score_correction_bias|g_idx)$"
+    r"(scale|scales|scale_inv|zeros|zero_point|amax|e_score_correction_bias|g_idx)$"
 )
+_FLOAT32 = re.compile(r"(^|\.)A_log$")  # vLLM holds these in 32 bits whatever the checkpoint has
 
 _RULES: tuple[tuple[re.Pattern[str], TensorKind, Share], ...] = tuple(
     (re.compile(pattern), kind, share)
@@ -188,7 +189,9 @@ def group_tensors(tensors: Iterable[Tensor], layers: int) -> tuple[Group, ...]:
             continue
         kind, share, layer = classify(tensor.name, layers)
         total = sums.setdefault((kind, share, layer), [0, 0, 0])
-        if tensor.dtype in _HALF and not _KEEPS_TYPE.search(tensor.name):
+        if _FLOAT32.search(tensor.name):
+            total[1] += 4 * tensor.count
+        elif tensor.dtype in _HALF and not _KEEPS_TYPE.search(tensor.name):
             total[0] += tensor.count
             total[2] += tensor.count if kind in _QUANTIZABLE and len(tensor.shape) > 1 else 0
         else:

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tuner.quantity import format_bytes
 from tuner.store.rows import Origin, StudyRow, TrialRow
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What the report needs of a decision.
-
-    Attributes:
-        data: The decision as the ledger keeps it.
-    """
-
-    data: dict[str, Any]
-
-    @property
-    def winner(self) -> int:
-        """Number of the trial to deploy."""
-        return int(self.data["winner"])
-
-    @property
-    def clear(self) -> bool:
-        """Whether a finalist beat the baseline for sure."""
-        return bool(self.data["clear"])
-
-
-def markdown(study: StudyRow, trials: Sequence[TrialRow], decision: dict[str, Any] | None, durations: dict[int, float]) -> str:
+def markdown(
+    study: StudyRow,
+    trials: Sequence[TrialRow],
+    decision: dict[str, Any] | None,
+    durations: dict[int, float],
+) -> str:
     """The whole report.
 
     Args:
@@ -58,21 +41,28 @@ def markdown(study: StudyRow, trials: Sequence[TrialRow], decision: dict[str, An
 def _conclusion(trials: Sequence[TrialRow], decision: dict[str, Any] | None) -> str:
     if decision is None:
         return "**No decision yet.** The study is not over."
-    decided = Decided(decision)
-    by_number = {t.number: t for t in trials}
-    best = max(decision["comparisons"], key=lambda c: c["ratio"] or 0.0, default=None)
-    if best is None or best["ratio"] is None:
-        return f"**The baseline stands.** No other point of {len(trials)} scored above it and passed its gates."
-    gain = f"{best['ratio'] - 1:+.1%}"
-    spread = "" if best["low"] is None else f", 95 % interval {best['low'] - 1:+.1%} to {best['high'] - 1:+.1%}"
-    pairs = f"{len(best['ratios'])} pairs of measurements made in turns with a restart between any two"
-    if not decided.clear:
+    best = _best(decision)
+    if best is None:
+        return f"**The baseline stands.** No other of {len(trials)} trials scored above it and passed its gates."
+    gain = f"{best['ratio'] - 1:+.1%} against the baseline"
+    if best["low"] is not None and best["high"] is not None:
+        level = f"{best['confidence'] * 100:.4g} %"
+        gain += f", {level} interval {best['low'] - 1:+.1%} to {best['high'] - 1:+.1%}"
+    how = f"{len(best['runs'])} runs in turns, A-B-B-A, with a restart before each"
+    if not decision["clear"]:
         return (
-            f"**No clear winner.** The best finalist, trial {best['number']}, measured {gain} against the baseline"
-            f"{spread} ({pairs}). That includes no difference, so the baseline is kept."
+            f"**No clear winner.** The best finalist, trial {best['number']}, measured {gain} ({how}). "
+            "That does not rule out that there is no difference, so the baseline is kept."
         )
-    point = _point(by_number[decided.winner], trials)
-    return f"**Trial {decided.winner} wins: {gain} against the baseline**{spread} ({pairs}).\n\nIt is: `{point}`."
+    winner = next(t for t in trials if t.number == decision["winner"])
+    return f"**Trial {winner.number} wins: {gain}** ({how}).\n\nIt is: `{_point(winner, trials)}`."
+
+
+def _best(decision: dict[str, Any]) -> dict[str, Any] | None:
+    """The winner's comparison, else the one that came closest; None where nothing was compared."""
+    compared = [c for c in decision["comparisons"] if c["ratio"] is not None]
+    won = [c for c in compared if c["number"] == decision["winner"]]
+    return max(won or compared, key=lambda c: c["ratio"], default=None)
 
 
 def _question(study: StudyRow, trials: Sequence[TrialRow]) -> str:
@@ -101,7 +91,9 @@ def _environment(study: StudyRow) -> str:
     ]
     for name, engine in facts["engines"].items():
         found = engine["fingerprint"]
-        lines.append(f"| engine `{name}` | vLLM {found['vllm']}, torch {found['torch']}, digest `{engine['digest'][:12]}` |")
+        lines.append(
+            f"| engine `{name}` | vLLM {found['vllm']}, torch {found['torch']}, digest `{engine['digest'][:12]}` |"
+        )
     lines += [f"| model `{name}` | `{path}` |" for name, path in facts["models"].items()]
     return "\n".join(lines)
 
@@ -124,7 +116,7 @@ def _side_by_side(trials: Sequence[TrialRow], decision: dict[str, Any] | None) -
     base = next((t for t in trials if t.origin is Origin.BASELINE and t.metrics), None)
     if base is None or decision is None:
         return ""
-    best = max(decision["comparisons"], key=lambda c: c["ratio"] or 0.0, default=None)
+    best = _best(decision)
     if best is None:
         return ""
     lines = ["## Baseline and best finalist", "", "Means over their repeats.", ""]
@@ -147,28 +139,48 @@ def _figure(trial: TrialRow, name: str) -> float | None:
 
 
 def _say(value: float | None, form: str) -> str:
-    return "–" if value is None else form.format(value)
+    return "-" if value is None else form.format(value)
 
 
 def _noise(trials: Sequence[TrialRow], decision: dict[str, Any] | None) -> str:
     if decision is None or not decision["comparisons"]:
         return ""
-    lines = ["## How much was noise", "", "| point | scores of its repeats, in order |", "|---|---|"]
+    lines = [
+        "## How much was noise",
+        "",
+        "| point | scores of its repeats, in order |",
+        "|---|---|",
+    ]
     for of in [decision["baseline"], *(c["number"] for c in decision["comparisons"])]:
         scores = [f"{t.score:,.0f}" for t in trials if t.repeats == of and t.score is not None]
         lines.append(f"| trial {of} | {', '.join(scores)} |")
-    if decision["drift"] is not None:
-        lines += ["", f"Between its first and its last repeat the baseline itself moved by {decision['drift'] - 1:+.1%}."]
+    best = _best(decision)
+    if best is not None:
+        lines += ["", f"Noise of one run, by what the comparison leaves over: {best['sigma']:.1%}."]
+        if best["drift"] is not None:
+            lines.append(f"Over its repeats the baseline itself moved by {best['drift']:+.1%}.")
     return "\n".join(lines)
 
 
 def _every_trial(trials: Sequence[TrialRow], durations: dict[int, float]) -> str:
-    lines = ["## Every trial", "", "| trial | point | score | engine time | verdict |", "|---:|---|---:|---:|---|"]
+    lines = [
+        "## Every trial",
+        "",
+        "| trial | point | score | engine time | verdict |",
+        "|---:|---|---:|---:|---|",
+    ]
     for t in trials:
         seconds = f"{durations[t.number]:.0f} s" if t.number in durations else ""
-        missed = [g["name"] for w in (t.metrics or {}).get("workloads", {}).values() for g in w["gates"] if not g["passed"]]
+        missed = [
+            g["name"]
+            for w in (t.metrics or {}).get("workloads", {}).values()
+            for g in w["gates"]
+            if not g["passed"]
+        ]
         verdict = f"{t.verdict or t.stage}" + (f"; misses {', '.join(missed)}" if missed else "")
-        lines.append(f"| {t.number} | {_point(t, trials)} | {_say(t.score, '{:,.0f}')} | {seconds} | {verdict} |")
+        lines.append(
+            f"| {t.number} | {_point(t, trials)} | {_say(t.score, '{:,.0f}')} | {seconds} | {verdict} |"
+        )
     return "\n".join(lines)
 
 

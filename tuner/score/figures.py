@@ -39,6 +39,8 @@ _SCALARS = {
     "uncached_input_tps": Figure("tok/s", "higher", "uncached input TPS"),
     "cached_tps": Figure("tok/s", "higher", "cached TPS"),
     "request_rps": Figure("req/s", "higher", "successes a second"),
+    "goodput_rps": Figure("req/s", "higher", "goodput"),
+    "goodput_share": Figure("", "higher", "requests within limits"),
     "wall_s": Figure("s", "lower", "wall time"),
     "repeated_answer_rate": Figure("", "lower", "repeated answers"),
     "repetition_rate": Figure("", "lower", "repetition"),

@@ -11,6 +11,7 @@ import numpy as np
 from tuner.load.record import Record
 from tuner.score.columns import Columns, Mask, from_records
 from tuner.score.distribution import Distribution, Floats
+from tuner.score.goodput import Limits, goodput
 from tuner.score.metrics import Metrics
 
 Since = Literal["sent", "scheduled"]
@@ -30,6 +31,7 @@ def measure(
     planned: int | None = None,
     cached_reported: bool | None = None,
     since: Since = "sent",
+    limits: Limits | None = None,
 ) -> Metrics:
     """The metrics of one load.
 
@@ -42,6 +44,7 @@ def measure(
         cached_reported: Whether the server reports cached tokens at all. Then an answer that says
             none had none. By default true when at least one answer says a number.
         since: Where TTFT and E2E latency start.
+        limits: Limits for the goodput, always from the send.
 
     Raises:
         ValueError: When ``planned`` is less than the number of records.
@@ -58,7 +61,12 @@ def measure(
     wall = _wall(table, wall_s, unmeasured)
     times = _latencies(table, ok, since)
     _explain_latencies(times, table, ok, unmeasured)
+    if limits is None:
+        unmeasured["goodput_rps"] = unmeasured["goodput_share"] = "no limits were given"
+    elif wall is None:
+        unmeasured["goodput_rps"] = unmeasured["wall_s"]
     if total == 0:
+        unmeasured.setdefault("goodput_share", "no request was planned")
         unmeasured["success_rate"] = "no request was planned"
     if attempted == 0:
         unmeasured["attempted_success_rate"] = "no request was sent"
@@ -83,6 +91,7 @@ def measure(
         finish_reasons=table.finish_reason.counts(ok),
         repeated_answer_rate=_repeated(table, ok, unmeasured),
         repetition_rate=_repetitive(table, ok, tokens.output, unmeasured),
+        goodput=None if limits is None else goodput(table, limits, planned=total, wall_s=wall),
         faults=_faults(table, ok),
         unmeasured=unmeasured,
         **times,

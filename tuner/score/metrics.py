@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tuner.score.distribution import Distribution
+from tuner.score.goodput import Goodput
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Metrics:
         error_classes: Failures by class.
         finish_reasons: Successes by finish reason.
         repeated_answer_rate: Share of the answers that are the same as an earlier one.
+        goodput: The requests within the limits that were asked for; None where none were.
         repetition_rate: Share of the output tokens that the source counted as repetition.
         faults: What is wrong with the records themselves, by kind, with how many it touches.
         unmeasured: For each figure that is None, why.
@@ -83,5 +85,16 @@ class Metrics:
     finish_reasons: Mapping[str, int]
     repeated_answer_rate: float | None
     repetition_rate: float | None
+    goodput: Goodput | None
     faults: Mapping[str, int]
     unmeasured: Mapping[str, str]
+
+    @property
+    def goodput_rps(self) -> float | None:
+        """Requests within the limits, a second of wall time."""
+        return None if self.goodput is None else self.goodput.rps
+
+    @property
+    def goodput_share(self) -> float | None:
+        """Requests within the limits, as a part of those planned."""
+        return None if self.goodput is None else self.goodput.share

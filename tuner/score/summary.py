@@ -12,6 +12,7 @@ from tuner.score.attribution import Gains, Shares, WallTime, gains, shares, wall
 from tuner.score.buckets import PLATFORM_EDGES, Bucket, by_prompt_length
 from tuner.score.columns import Columns, from_records
 from tuner.score.figures import figures, why_missing
+from tuner.score.goodput import Limits
 from tuner.score.measure import measure
 from tuner.score.metrics import Metrics
 from tuner.score.profile import OFFICIAL, Profile
@@ -91,6 +92,7 @@ def summarise(
     wall_s: float | None = None,
     planned: int | None = None,
     cached_reported: bool | None = None,
+    limits: Limits | None = None,
     edges: Sequence[int] = PLATFORM_EDGES,
 ) -> Summary:
     """Measure a load and hold it against a profile.
@@ -101,13 +103,16 @@ def summarise(
         wall_s: As for :func:`tuner.score.measure.measure`.
         planned: As for :func:`tuner.score.measure.measure`.
         cached_reported: As for :func:`tuner.score.measure.measure`.
+        limits: As for :func:`tuner.score.measure.measure`.
         edges: Edges of the length buckets in tokens.
 
     Raises:
         ValueError: When ``planned`` is less than the number of records.
     """
     table = records if isinstance(records, Columns) else from_records(records)
-    metrics = measure(table, wall_s=wall_s, planned=planned, cached_reported=cached_reported)
+    metrics = measure(
+        table, wall_s=wall_s, planned=planned, cached_reported=cached_reported, limits=limits
+    )
     found = figures(metrics, profile.weights)
     time = wall_time(table, metrics)
     return Summary(

@@ -12,7 +12,7 @@ from tuner.score.summary import Summary
 
 SHOWN = (
     *("weighted", "module_score", "output_tps", "uncached_input_tps", "cached_tps"),
-    *("cache_hit_rate", "request_rps", "wall_s"),
+    *("cache_hit_rate", "request_rps", "goodput_rps", "wall_s"),
     *("output_tps_p10", "output_tps_p50", "output_tps_p90"),
     *("decode_tps_p10", "decode_tps_p50"),
     *("ttft_p50_s", "ttft_p90_s", "ttft_p99_s"),
@@ -121,7 +121,7 @@ def _missing(summary: Summary) -> Iterator[str]:
     """The figures that could not be had, those with one reason together."""
     reasons: dict[str, list[str]] = {}
     for name in SHOWN:
-        if name in summary.missing:
+        if name in summary.missing and not name.startswith("goodput"):
             reasons.setdefault(summary.missing[name], []).append(name)
     if reasons:
         yield "not computed:"

@@ -154,10 +154,8 @@ def _product(axes: Sequence[Axis], chosen: dict[str, int | float]) -> Iterator[A
 def _distribution(axis: Axis) -> BaseDistribution:
     match axis.kind:
         case "categorical":
-            return CategoricalDistribution(tuple(range(axis.size)))
-        case "ordinal":
-            return IntDistribution(0, axis.size - 1)
-        case "integer":
+            return CategoricalDistribution(tuple(range(int(axis.high) + 1)))
+        case "ordinal" | "integer":
             return IntDistribution(
                 int(axis.low), int(axis.high), log=axis.log, step=int(axis.step or 1)
             )

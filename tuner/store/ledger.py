@@ -72,7 +72,7 @@ class Ledger:
 
     def _open(self, *, write: bool) -> sqlite3.Connection:
         if not write and not self.path.is_file():
-            raise StudyNotFound("there is no study in this state folder yet", file=self.folder)
+            raise self._nothing_yet()
         try:
             db = sqlite3.connect(
                 self.path if write else f"file:{self.path}?mode=ro",
@@ -83,6 +83,9 @@ class Ledger:
             )
             db.row_factory = sqlite3.Row
             db.execute("PRAGMA foreign_keys=ON")
+            if not write and schema.version(db) == 0:
+                db.close()  # another tuner is making it at this moment
+                raise self._nothing_yet()
             if write:
                 db.execute("PRAGMA journal_mode=WAL")
                 db.execute("PRAGMA synchronous=FULL")
@@ -94,6 +97,13 @@ class Ledger:
                 "It was left as it is: move the file away to begin anew",
             ) from error
         return db
+
+    def _nothing_yet(self) -> StudyNotFound:
+        return StudyNotFound(
+            "there is no study in this state folder yet",
+            file=self.folder,
+            mend="start one with `tuner run SPACE`",
+        )
 
     @staticmethod
     def _check(db: sqlite3.Connection) -> None:

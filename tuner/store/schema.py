@@ -87,15 +87,21 @@ CREATE TABLE events (
 """
 
 
+def version(db: sqlite3.Connection) -> int:
+    """The version of the ledger's form; 0 for a file without tables."""
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
 def prepare(db: sqlite3.Connection) -> None:
     """Create the tables in an empty ledger.
 
     Raises:
         sqlite3.DatabaseError: When the file is a ledger of a version that this tuner does not know.
     """
-    (version,) = db.execute("PRAGMA user_version").fetchone()
-    if version == VERSION:
+    found = version(db)
+    if found == VERSION:
         return
-    if version != 0:
-        raise sqlite3.DatabaseError(f"ledger version {version}, this tuner knows {VERSION}")
+    if found != 0:
+        raise sqlite3.DatabaseError(f"ledger version {found}, this tuner knows {VERSION}")
     db.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")

@@ -16,6 +16,9 @@ from tuner.telemetry.samples import DeviceInfo, DeviceSource
 
 __all__ = ["Hardware", "NumaNode", "detect_hardware", "parse_cpu_list"]
 
+_FLAGS = {"avx512_bf16", "amx_tile"}
+_NODES_SHOW = 0.9  # of the machine's memory, for the nodes to be taken as the whole of it
+
 
 @dataclass(frozen=True, slots=True)
 class NumaNode:
@@ -40,25 +43,42 @@ class Hardware:
         telemetry: Kind of the source of device samples.
         devices: All devices that it shows.
         processor: Name of the processor, where the system tells it.
+        cpu_flags: Those features of the processor that change how an engine lays out its memory:
+            ``avx512_bf16`` and ``amx_tile``.
         cpus: Logical processors in this process's affinity.
         cpu_quota: Cores' worth of time that the control group allows; None where it does not limit.
         cores: Whole cores to plan with: the smaller of the two, at least 1.
         physical_cores: Physical cores of the machine; None where unknown.
         memory_total: Bytes of host memory that may be used: the smaller of machine and group limit.
         memory_available: Bytes of it that could be had at the time of asking.
+        machine_memory: Bytes of memory of the whole machine, limits of this process left aside.
         numa: The NUMA nodes; empty where the system shows none.
     """
 
     telemetry: str
     devices: tuple[DeviceInfo, ...]
     processor: str | None
+    cpu_flags: tuple[str, ...]
     cpus: tuple[int, ...]
     cpu_quota: float | None
     cores: int
     physical_cores: int | None
     memory_total: int
     memory_available: int
+    machine_memory: int
     numa: tuple[NumaNode, ...]
+
+    @property
+    def worker_memory(self) -> int | None:
+        """Bytes that a worker bound to one NUMA node can have at most; None where that is not known.
+
+        On a virtual machine whose memory is plugged in as it is needed, the nodes show less than the
+        machine has, and more a minute later. Then what a node shows is no limit.
+        """
+        shown = [node.memory_total for node in self.numa if node.memory_total is not None]
+        if not shown or sum(shown) < _NODES_SHOW * self.machine_memory:
+            return None
+        return min(max(shown), self.memory_total)
 
     def as_json(self) -> dict[str, Any]:
         """The description as JSON-ready data."""
@@ -88,13 +108,15 @@ def detect_hardware(source: DeviceSource, *, root: Path = Path("/")) -> Hardware
     return Hardware(
         telemetry=source.kind,
         devices=tuple(source.devices()),
-        processor=_processor(root),
+        processor=_cpuinfo(root, "model name") or platform.machine() or None,
+        cpu_flags=tuple(sorted(_FLAGS & set((_cpuinfo(root, "flags") or "").split()))),
         cpus=cpus,
         cpu_quota=quota,
         cores=max(1, usable),
         physical_cores=psutil.cpu_count(logical=False),
         memory_total=total,
         memory_available=available,
+        machine_memory=int(memory.total),
         numa=_numa(root),
     )
 
@@ -111,12 +133,12 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def _processor(root: Path) -> str | None:
+def _cpuinfo(root: Path, wanted: str) -> str | None:
     for line in _read(root / "proc/cpuinfo").splitlines():
         name, _, value = line.partition(":")
-        if name.strip() == "model name" and value.strip():
+        if name.strip() == wanted and value.strip():
             return value.strip()
-    return platform.machine() or None
+    return None
 
 
 def _numa(root: Path) -> tuple[NumaNode, ...]:

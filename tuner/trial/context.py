@@ -9,6 +9,7 @@ from pathlib import Path
 from tuner.build import Engine
 from tuner.launch.base import Launcher
 from tuner.load.plan import Plan
+from tuner.memory.model import ModelFacts
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
@@ -37,6 +38,7 @@ class Study:
         weights: Weights of its score.
         voice: Tells those who watch.
         cancelled: Set when the study is to stop now.
+        model_facts: What is known of each model, by its name, read when first asked for.
         plans: Loads by workload, built once an engine can count tokens.
     """
 
@@ -54,6 +56,7 @@ class Study:
     weights: Weights
     voice: Voice
     cancelled: threading.Event = field(default_factory=threading.Event)
+    model_facts: dict[str, ModelFacts] = field(default_factory=dict)
     plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
 
     def trial_folder(self, number: int, attempt: int) -> Path:

@@ -1,41 +1,64 @@
-"""Who won, by how much, and how sure that is."""
+"""Who won, by how much, and how sure that is: the finalists' repeats, read by the score room."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import stats
-
+from tuner.score import confirm
+from tuner.score.confirm import Confirmation, Next
+from tuner.score.paired import ABBA, Arm, Run
 from tuner.store.rows import Origin, TrialRow
-
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """One finalist against the baseline, from measurements made in turns.
+class Standing:
+    """One finalist after the rounds so far.
 
     Attributes:
         number: The finalist's trial.
-        ratios: Finalist's score over the baseline's, one a block.
-        ratio: Their geometric mean.
-        low: Lower end of its 95 % interval; None with fewer than two blocks.
-        high: Upper end.
+        decision: What the confirmation says.
+        runs: The scores behind it, in order, with the arm each one measured.
+        broken: Why the finalist cannot win, whatever its scores: a repeat that failed.
     """
 
     number: int
-    ratios: tuple[float, ...]
-    ratio: float | None
-    low: float | None
-    high: float | None
+    decision: confirm.Decision
+    runs: tuple[Run, ...]
+    broken: str | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether another round could still change the answer."""
+        return self.broken is None and self.decision.next is Next.GO_ON
 
     @property
     def better(self) -> bool:
-        """Whether the whole interval lies above 1."""
-        return self.low is not None and self.low > 1.0
+        """Whether it beats the baseline for sure."""
+        return self.broken is None and self.decision.next is Next.BETTER
+
+    def as_json(self) -> dict[str, Any]:
+        """The standing as JSON-ready data."""
+        found = self.decision.comparison
+        base = {
+            "number": self.number,
+            "answer": "failed a repeat" if self.broken else str(self.decision.next),
+            "broken": self.broken,
+            "runs": [{"arm": str(run.arm), "score": run.value} for run in self.runs],
+        }
+        if found is None:
+            return {**base, "ratio": None, "low": None, "high": None}
+        return {
+            **base,
+            "ratio": found.ratio,
+            "low": _finite(found.low),
+            "high": _finite(found.high),
+            "confidence": found.confidence,
+            "sigma": found.sigma,
+            "drift": _finite(found.drift.change),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +67,24 @@ class Decision:
 
     Attributes:
         baseline: Number of the baseline's trial.
-        winner: Number of the trial to deploy: a finalist, or the baseline where none is clearly better.
-        clear: Whether a finalist beat the baseline for sure.
-        comparisons: Each finalist against the baseline.
-        drift: The baseline's last score over its first in the repeats; None with fewer than two.
+        winner: Number of the trial to deploy: a finalist that is surely better, else the baseline.
+        standings: Each finalist.
     """
 
     baseline: int
     winner: int
-    clear: bool
-    comparisons: tuple[Comparison, ...]
-    drift: float | None
+    standings: tuple[Standing, ...]
+
+    @property
+    def clear(self) -> bool:
+        """Whether a finalist beat the baseline for sure."""
+        return self.winner != self.baseline
+
+    @property
+    def best(self) -> Standing | None:
+        """The winner, or the finalist that came closest to it; None without a comparison."""
+        compared = [s for s in self.standings if s.decision.comparison is not None]
+        return max(compared, key=lambda s: (s.better, _ratio(s)), default=None)
 
     def as_json(self) -> dict[str, Any]:
         """The decision as JSON-ready data."""
@@ -62,44 +92,81 @@ class Decision:
             "baseline": self.baseline,
             "winner": self.winner,
             "clear": self.clear,
-            "drift": self.drift,
-            "comparisons": [
-                {"number": c.number, "ratios": list(c.ratios), "ratio": c.ratio, "low": c.low, "high": c.high}
-                for c in self.comparisons
-            ],
+            "comparisons": [s.as_json() for s in self.standings],
         }
 
 
-def decide(trials: Sequence[TrialRow], finalists: Sequence[int]) -> Decision:
+def confirmation(finalists: int, rounds: int) -> Confirmation:
+    """The rule by which finalists are confirmed, fixed before the first repeat.
+
+    The first look is after two rounds where there are two: one round leaves a single degree of
+    freedom, and its interval says next to nothing.
+    """
+    return Confirmation(finalists=max(1, finalists), looks=tuple(range(min(2, rounds), rounds + 1)))
+
+
+def standings(
+    trials: Sequence[TrialRow], finalists: Sequence[int], rounds: int
+) -> tuple[Standing, ...]:
+    """Each finalist by the repeats that were made so far.
+
+    Args:
+        trials: All trials of the study.
+        finalists: Numbers of the finalists.
+        rounds: The most rounds that there will be.
+    """
+    rule = confirmation(len(finalists), rounds)
+    base = _baseline(trials)
+    repeats = {(t.repeats, t.block): t for t in trials if t.origin is Origin.REPEAT}
+    return tuple(_standing(rule, base.number, number, repeats) for number in finalists)
+
+
+def decide(trials: Sequence[TrialRow], finalists: Sequence[int], rounds: int) -> Decision:
     """Decide from the repeats alone: the search's own scores chose who was repeated, no more."""
-    base = next(t for t in trials if t.origin is Origin.BASELINE)
-    repeats = {(t.repeats, t.block): t.score for t in trials if t.origin is Origin.REPEAT and t.feasible is not None}
-    comparisons = tuple(_compare(base.number, number, repeats) for number in finalists)
-    best = max(comparisons, key=lambda c: c.ratio or 0.0, default=None)
-    clear = best is not None and best.better
-    mine = [s for (of, _), s in sorted(repeats.items(), key=lambda i: (i[0][1] or 0)) if of == base.number and s]
-    return Decision(
-        baseline=base.number,
-        winner=best.number if best is not None and clear else base.number,
-        clear=clear,
-        comparisons=comparisons,
-        drift=mine[-1] / mine[0] if len(mine) > 1 else None,
-    )
+    found = standings(trials, finalists, rounds)
+    base = _baseline(trials)
+    sure = [s for s in found if s.better]
+    winner = max(sure, key=_ratio).number if sure else base.number
+    return Decision(base.number, winner, found)
 
 
-def _compare(base: int, number: int, repeats: dict[tuple[int | None, int | None], float | None]) -> Comparison:
-    blocks = sorted({block for of, block in repeats if of == number and block is not None})
-    ratios = [
-        mine / theirs
-        for block in blocks
-        if (mine := repeats.get((number, block))) and (theirs := repeats.get((base, block)))
-    ]
-    if not ratios:
-        return Comparison(number, (), None, None, None)
-    logs = [math.log(r) for r in ratios]
-    mean = sum(logs) / len(logs)
-    if len(logs) < 2:
-        return Comparison(number, tuple(ratios), math.exp(mean), None, None)
-    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / (len(logs) - 1))
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1)) * deviation / math.sqrt(len(logs))
-    return Comparison(number, tuple(ratios), math.exp(mean), math.exp(mean - half), math.exp(mean + half))
+def _standing(
+    rule: Confirmation,
+    base: int,
+    number: int,
+    repeats: Mapping[tuple[int | None, int | None], TrialRow],
+) -> Standing:
+    runs: list[Run] = []
+    for block in sorted({b for of, b in repeats if of == number and b is not None and b % 2 == 0}):
+        arms = {Arm.BASELINE: base, Arm.CANDIDATE: number}
+        halves = (block, block, block + 1, block + 1)
+        row = [repeats.get((arms[arm], half)) for arm, half in zip(ABBA, halves, strict=True)]
+        broken = next(
+            (t for t in row if t is not None and t.repeats == number and not _sound(t)), None
+        )
+        if broken is not None:
+            why = f"trial {broken.number}: {broken.verdict or broken.stage}"
+            return Standing(number, confirm.Decision(Next.NO_CLEAR_WINNER, None), tuple(runs), why)
+        scores = [t.score for t in row if t is not None and t.score is not None and t.score > 0]
+        if len(scores) < len(ABBA):
+            break  # a round that is not whole yet, or whose baseline failed, says nothing
+        runs += [Run(arm, score) for arm, score in zip(ABBA, scores, strict=True)]
+    return Standing(number, rule.decide(runs), tuple(runs))
+
+
+def _sound(trial: TrialRow) -> bool:
+    """Whether a repeat says nothing against its point: not over yet, or measured and feasible."""
+    return trial.verdict is None or bool(trial.feasible)
+
+
+def _baseline(trials: Sequence[TrialRow]) -> TrialRow:
+    return next(t for t in trials if t.origin is Origin.BASELINE)
+
+
+def _ratio(standing: Standing) -> float:
+    found = standing.decision.comparison
+    return 0.0 if found is None else found.ratio
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -41,9 +41,16 @@ def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None =
         where.mkdir(parents=True, exist_ok=True)
         target = where / computility.NAME
         write_atomic(target, computility.render(run_file(row, space, trial)))
-        write_atomic(where / PROVENANCE, json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n")
+        write_atomic(
+            where / PROVENANCE,
+            json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
+        )
     except OSError as error:
-        raise UserError(f"the export cannot be written: {error.strerror}", file=where, mend="name a folder with --out") from error
+        raise UserError(
+            f"the export cannot be written: {error.strerror}",
+            file=where,
+            mend="name a folder with --out",
+        ) from error
     return target
 
 
@@ -66,14 +73,31 @@ def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.
     if export.python is not None:
         server = (export.python, *server[1:])
     model = export.model_path or row.facts["models"][deployment.model]
-    command = (*server, "--model", model, "--served-model-name", deployment.served_name, *deployment.argv)
-    env = {**environment(dict(engine["env"]), deployment), **dict(export.env)}
-    return computility.run_file(command, env, concurrency=export.concurrency, drop=tuple(export.drop_env))
+    command = (
+        *server,
+        "--model",
+        model,
+        "--served-model-name",
+        deployment.served_name,
+        *deployment.argv,
+    )
+    env = {
+        **environment(dict(engine["env"]), deployment),
+        **{name: str(value) for name, value in export.env.items()},
+    }
+    return computility.run_file(
+        command, env, concurrency=export.concurrency, drop=tuple(export.drop_env)
+    )
+
+
+def decided(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
+    """The study's decision, as it was told last; None while there is none."""
+    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
+    return decisions[-1] if decisions else None
 
 
 def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]:
     """Where an exported file comes from: enough to find and to repeat it."""
-    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
     return {
         "study": row.name,
         "trial": trial.number,
@@ -82,8 +106,11 @@ def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]
         "params": trial.params,
         "verdict": trial.verdict,
         "score": trial.score,
-        "decision": decisions[-1] if decisions else None,
-        "engines": {n: {"digest": e["digest"], "recipe": e["recipe"]} for n, e in row.facts["engines"].items()},
+        "decision": decided(ledger, row),
+        "engines": {
+            n: {"digest": e["digest"], "recipe": e["recipe"]}
+            for n, e in row.facts["engines"].items()
+        },
         "tuner": row.facts["tuner"],
     }
 
@@ -93,7 +120,6 @@ def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -
     where = folder or study_folder(ledger, row.name)
     where.mkdir(parents=True, exist_ok=True)
     trials = ledger.trials(row.id)
-    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
     durations = spent(trials, ledger.transitions(row.id), session=0.0).durations
-    write_atomic(where / REPORT, markdown(row, trials, decisions[-1] if decisions else None, durations))
+    write_atomic(where / REPORT, markdown(row, trials, decided(ledger, row), durations))
     return where / REPORT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from tuner.errors import UserError
 from tuner.spec.deployment import Deployment
 
 BASE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
@@ -15,15 +16,30 @@ def environment(recipe: dict[str, str], deployment: Deployment) -> dict[str, str
     return {**recipe, **dict(deployment.env)}
 
 
-def whole_environment(recipe: dict[str, str], deployment: Deployment, secrets: dict[str, str]) -> dict[str, str]:
+def whole_environment(recipe: dict[str, str], deployment: Deployment) -> dict[str, str]:
     """The environment that the engine really gets.
 
-    Args:
-        recipe: Variables of the engine's recipe.
-        deployment: The deployment.
-        secrets: Variable in the engine to variable of the tuner that holds its value. The value is
-            taken here and goes nowhere else.
+    Secrets are taken from the tuner's own environment here, at the last moment, and go nowhere else.
+
+    Raises:
+        UserError: When a secret that the deployment names is not set.
     """
     base = {name: os.environ[name] for name in BASE if name in os.environ}
-    hidden = {name: os.environ[source] for name, source in secrets.items() if source in os.environ}
-    return {**base, **environment(recipe, deployment), **hidden}
+    return {**base, **environment(recipe, deployment), **secrets(deployment)}
+
+
+def secrets(deployment: Deployment) -> dict[str, str]:
+    """The secrets of a deployment with their values.
+
+    Raises:
+        UserError: When one of them is not set.
+    """
+    found = {}
+    for name, source in deployment.secrets:
+        if source not in os.environ:
+            raise UserError(
+                f"{name} is to be taken from ${source}, which is not set",
+                mend=f"export {source} and try again",
+            )
+        found[name] = os.environ[source]
+    return found

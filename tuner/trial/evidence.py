@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.launch.base import Exit, Launch
+from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.load.record import Record
 from tuner.verdict import (
     Asked,
     Evidence,
@@ -30,6 +32,8 @@ class Ending:
         findings: What it runs with that was not asked.
         cancelled: Whether the study was told to stop.
         stalled: Whether a load made no progress while the engine was up.
+        broken: A request that a live engine failed to answer, where that ended the trial.
+        kills_before: Count of the kernel's out-of-memory kills before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -40,11 +44,13 @@ class Ending:
     findings: tuple[Finding, ...] = ()
     cancelled: bool = False
     stalled: bool = False
+    broken: Record | None = None
     silence: float | None = None
     deadline: float | None = None
+    kills_before: int | None = field(default_factory=oom_kills)
 
     @classmethod
-    def of_wait(cls, waited: Waited, patience: Patience) -> Ending:
+    def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
         """The ending of a trial whose engine never became ready."""
         hung = waited.ended is Ended.HUNG
         return cls(
@@ -53,6 +59,7 @@ class Ending:
             cancelled=waited.ended is Ended.CANCELLED,
             silence=waited.silence if hung else None,
             deadline=patience.silent if hung else None,
+            kills_before=kills_before,
         )
 
     @property
@@ -64,13 +71,26 @@ class Ending:
     def failed(self) -> bool:
         """Whether the trial is over before its end."""
         return bool(
-            self.waited is not None or self.exit is not None or self.findings or self.cancelled or self.stalled
+            self.waited is not None
+            or self.broken is not None
+            or self.exit is not None
+            or self.findings
+            or self.cancelled
+            or self.stalled
         )
 
     def note_exit(self, found: Exit | None) -> None:
         """Remember how the engine ended by itself, if it did."""
         if self.exit is None and found is not None and not found.asked:
             self.exit = found
+
+    @property
+    def kills(self) -> int | None:
+        """Out-of-memory kills since the start, ours included; None where the kernel does not say."""
+        if self.exit is not None and self.exit.over_limit:
+            return 1
+        now = oom_kills()
+        return None if now is None or self.kills_before is None else now - self.kills_before
 
     @property
     def asked(self) -> Asked:
@@ -97,9 +117,9 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             silence=ending.silence,
             deadline=ending.deadline,
             request_stalled=ending.stalled,
-            http=_http(ending.waited),
+            http=_http(ending),
             findings=ending.findings,
-            oom_kills=1 if ending.exit is not None and ending.exit.over_limit else None,
+            oom_kills=ending.kills,
         )
     )
 
@@ -108,7 +128,9 @@ def _exit_facts(found: Exit | None) -> ExitFacts | None:
     return None if found is None else ExitFacts(status=found.status, signal=found.signal)
 
 
-def _http(waited: Waited | None) -> HttpFacts | None:
-    if waited is None or waited.ended is not Ended.BROKEN:
+def _http(ending: Ending) -> HttpFacts | None:
+    if ending.broken is not None:
+        return HttpFacts(health=200, completion=ending.broken.status, asked_completion=True)
+    if ending.waited is None or ending.waited.ended is not Ended.BROKEN:
         return None
-    return HttpFacts(health=200, completion=waited.status, asked_completion=True)
+    return HttpFacts(health=200, completion=ending.waited.status, asked_completion=True)

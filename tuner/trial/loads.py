@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tuner.launch.base import Launch
 from tuner.load.endpoint import Endpoint
-from tuner.load.plan import Plan
+from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.record import Record
 from tuner.load.run import LoadResult, run_load
 from tuner.load.salt import salt_of
@@ -17,7 +18,8 @@ from tuner.trial.evidence import Ending
 from tuner.trial.guarded import LoadGuard
 from tuner.trial.outcome import Measured
 from tuner.trial.plans import build_plans
-from tuner.launch.base import Launch
+
+_PROBE_TIMEOUT = 120.0
 
 
 class Loads:
@@ -34,8 +36,17 @@ class Loads:
         """The warm-up and the load of each workload; the same for all trials of the study."""
         if not self._study.plans:
             with ServerTokens(endpoint) as tokens:
-                self._study.plans = build_plans(self._study.space, tokens)
+                self._study.plans = build_plans(self._study.space.loads, tokens)
         return self._study.plans
+
+    def probe(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
+        """Ask one streamed chat: an engine that cannot answer it has no business under load."""
+        chat = Turn((Message("user", "Say something."),), max_tokens=4)
+        plan = Plan("probe", 0, (Session((chat,)),), Closed(1), request_timeout_s=_PROBE_TIMEOUT)
+        result = self._send(trial, "probe", "chat", plan, endpoint, launch, ending)
+        answer = result.records[0]
+        if not answer.ok and not ending.failed:
+            ending.broken = answer
 
     def warm(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
         """Send load of each workload's own shape that is not counted."""
@@ -44,14 +55,16 @@ class Loads:
             if ending.failed:
                 return
 
-    def measure(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> Measured | None:
+    def measure(
+        self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending
+    ) -> Measured | None:
         """Send the workloads one after the other; None when the engine did not live through them."""
         standings: dict[str, Standing] = {}
         for name, (_, plan) in self.plans(endpoint).items():
             result = self._send(trial, "measure", name, plan, endpoint, launch, ending)
             if ending.failed:
                 return None
-            found = measure(result.records, result.wall_s)
+            found = measure(result.records, wall_s=result.wall_s)
             standings[name] = stand(found, self._study.gates, self._study.weights)
         return Measured(standings, {w.name: w.weight for w in self._study.space.loads})
 
@@ -72,7 +85,13 @@ class Loads:
             guard.progress()
             done.append(record.ok)
             self._study.voice.say(
-                "load", trial.number, phase=phase, workload=name, done=len(done), of=plan.requests, ok=sum(done)
+                "load",
+                trial.number,
+                phase=phase,
+                workload=name,
+                done=len(done),
+                of=plan.requests,
+                ok=sum(done),
             )
 
         result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=guard)

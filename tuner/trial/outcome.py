@@ -52,7 +52,9 @@ class Measured:
         """Violations for the sampler, by name; at most 0 is feasible."""
         found = {_FAILED: -1.0}
         for name, standing in self.standings.items():
-            found |= {constraint_name(name, c, self.standings): v for c, v in standing.constraints.items()}
+            found |= {
+                constraint_name(name, c, self.standings): v for c, v in standing.constraints.items()
+            }
         return found
 
     def as_json(self) -> dict[str, Any]:
@@ -91,7 +93,9 @@ def gate_json(result: GateResult) -> dict[str, Any]:
     }
 
 
-def failed_constraints(gates: Sequence[Gate], workloads: Mapping[str, Any], violation: float) -> dict[str, float]:
+def failed_constraints(
+    gates: Sequence[Gate], workloads: Mapping[str, Any], violation: float
+) -> dict[str, float]:
     """The full vector of a trial that was never measured.
 
     Args:
@@ -101,5 +105,8 @@ def failed_constraints(gates: Sequence[Gate], workloads: Mapping[str, Any], viol
     """
     found = {_FAILED: max(violation, 1e-3)}
     for name in workloads:
-        found |= {constraint_name(name, c, workloads): v for c, v in pessimistic_constraints(gates).items()}
+        found |= {
+            constraint_name(name, c, workloads): v
+            for c, v in pessimistic_constraints(gates).items()
+        }
     return found

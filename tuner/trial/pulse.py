@@ -46,5 +46,7 @@ class Pulse:
         exception: it reports its progress, and a capture that waits for a collective spins.
         """
         limits = self._deadlines
-        silent = limits.silence if self.stage is Stage.CAPTURE else max(limits.silence, limits.start)
+        silent = (
+            limits.silence if self.stage is Stage.CAPTURE else max(limits.silence, limits.start)
+        )
         return Patience(quiet=limits.silence, silent=silent, total=limits.start)

@@ -11,19 +11,22 @@ from typing import Any
 
 from tuner.errors import ResidueFound
 from tuner.launch.base import Launch, LaunchPlan, Proof
-from tuner.launch.readiness import Ended, Patience, Waited, await_ready
+from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
+from tuner.trial.environment import whole_environment
 from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
+from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
-from tuner.trial.readback import read_back
-from tuner.verdict import Judgement, TrialStage
+from tuner.trial.readback import facts_json, read_back
+from tuner.verdict import TrialStage
 
 MAX_ATTEMPTS = 3
 
@@ -55,6 +58,7 @@ class TrialRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._loads = Loads(study)
+        self._margins = Margins(study)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -69,7 +73,9 @@ class TrialRunner:
             trial = self._attempt(trial)
             if not self._again(trial):
                 return trial
-            self._study.voice.say("retry", trial.number, verdict=trial.verdict, attempt=trial.attempt)
+            self._study.voice.say(
+                "retry", trial.number, verdict=trial.verdict, attempt=trial.attempt
+            )
             trial = self._study.ledger.advance(trial, Stage.PLANNED)
 
     def _again(self, trial: TrialRow) -> bool:
@@ -112,10 +118,16 @@ class TrialRunner:
         deployment = Deployment.from_json(trial.deployment)
         engine = study.engines[deployment.recipe]
         model = study.models[deployment.model]
-        argv = (*engine.server, "--model", str(model), "--served-model-name", deployment.served_name)
+        argv = (
+            *engine.server,
+            "--model",
+            str(model),
+            "--served-model-name",
+            deployment.served_name,
+        )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=study.environment(engine, deployment),
+            env=whole_environment(dict(engine.env), deployment),
             folder=study.trial_folder(trial.number, trial.attempt),
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
             labels={"study": study.row.name, "trial": str(trial.number)},
@@ -142,20 +154,25 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience())
+            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
         live.trial = self._advance(live.trial, Stage.READY, _wait_json(waited))
 
     def _compare(self, live: _Live) -> None:
-        found = read_back(live.launch, Deployment.from_json(live.trial.deployment))
-        live.ending.findings = found.findings
+        """Hold what the engine says it runs against what was asked; by default a lie ends the trial."""
         live.ending.stage = TrialStage.READY
+        deployment = Deployment.from_json(live.trial.deployment)
+        found = read_back(live.launch.log, live.launch.base_url, deployment)
+        live.ending.findings = found.findings
+        self._study.ledger.note(
+            self._study.row.id, "readback", facts_json(found), live.trial.number
+        )
 
     def _probe(self, live: _Live) -> None:
         live.ending.stage = TrialStage.PROBING
-        self._loads.probe(self._endpoint(live), live.ending)
+        self._loads.probe(live.trial, self._endpoint(live), live.launch, live.ending)
         if not live.failed:
             live.trial = self._advance(live.trial, Stage.PROBED)
 
@@ -168,16 +185,25 @@ class TrialRunner:
 
     def _measure(self, live: _Live) -> None:
         live.watch.mark("measure")
-        live.measured = self._loads.measure(live.trial, self._endpoint(live), live.launch, live.ending)
-        summary = live.watch.summary("measure").as_json()
+        live.measured = self._loads.measure(
+            live.trial, self._endpoint(live), live.launch, live.ending
+        )
+        watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        floor = self._margins.floor(watched)
+        memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
-            metrics={**live.measured.as_json(), "telemetry": summary},
+            metrics={
+                **live.measured.as_json(),
+                "telemetry": watched,
+                "memory_floor": list(floor.reasons),
+            },
             score=live.measured.score,
-            feasible=live.measured.feasible,
+            feasible=live.measured.feasible and floor.ok,
+            constraints={**live.measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
@@ -201,7 +227,7 @@ class TrialRunner:
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict),
+            verdict=str(judgement.verdict) if judgement.failed else "healthy",
             judgement=judgement_json(judgement),
         )
 
@@ -211,29 +237,16 @@ class TrialRunner:
         reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
         study.ledger.quarantine("host", reason)
         study.voice.say("quarantine", live.trial.number, reason=reason)
-        raise ResidueFound(f"the engine could not be proven gone, so nothing more is started: {reason}")
+        raise ResidueFound(
+            f"the engine could not be proven gone, so nothing more is started: {reason}"
+        )
 
-    def _advance(self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any) -> TrialRow:
+    def _advance(
+        self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any
+    ) -> TrialRow:
         after = self._study.ledger.advance(trial, stage, detail=detail, **found)
         self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
         return after
-
-
-def judgement_json(judgement: Judgement) -> dict[str, Any]:
-    """What the ledger keeps of a judgement."""
-    return {
-        "verdict": str(judgement.verdict),
-        "title": judgement.title,
-        "stage": str(judgement.stage),
-        "rule": judgement.rule,
-        "evidence": [asdict(p) for p in judgement.evidence],
-        "notes": [asdict(p) for p in judgement.notes],
-        "advice": judgement.advice,
-        "teaches": judgement.teaches,
-        "retry": str(judgement.retry),
-        "violation": judgement.violation,
-        "failed": judgement.failed,
-    }
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

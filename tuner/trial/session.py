@@ -9,18 +9,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
-from tuner import __version__
+from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
-from tuner.errors import NothingFeasible, StudyConflict, TunerError
+from tuner.errors import NothingFeasible, StudyConflict, TunerError, UserError
 from tuner.files import write_atomic
 from tuner.launch.base import Launcher
 from tuner.launch.process import ProcessLauncher
+from tuner.score.gates import Gate
+from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace, difference, load_space
+from tuner.spec.settings import ModelChoice
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
-from tuner.telemetry.hardware import detect_hardware
+from tuner.telemetry.hardware import Hardware, detect_hardware
+from tuner.trial.admission import check_targets
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.events import Voice, Watcher
@@ -51,9 +56,13 @@ def enter_study(ledger: Ledger, space: SearchSpace, origin: Path) -> StudyRow:
 def _same(ledger: Ledger, row: StudyRow, space: SearchSpace, origin: Path) -> StudyRow:
     if row.fingerprint == space.fingerprint:
         # Budget and export are no part of the question; the newest ones count.
-        write_atomic(study_folder(ledger, row.name) / SPACE_COPY, origin.read_text(encoding="utf-8"))
+        write_atomic(
+            study_folder(ledger, row.name) / SPACE_COPY, origin.read_text(encoding="utf-8")
+        )
         return row
-    old = load_space(study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent)
+    old = load_space(
+        study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent
+    )
     changes = "\n".join(f"  {line}" for line in difference(old, space))
     raise StudyConflict(
         f"the study {row.name!r} exists with another search space:\n{changes}\n",
@@ -69,7 +78,9 @@ def study_folder(ledger: Ledger, name: str) -> Path:
 
 def stored_space(ledger: Ledger, row: StudyRow) -> SearchSpace:
     """The search space of a study, as it was when the study began."""
-    return load_space(study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent)
+    return load_space(
+        study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent
+    )
 
 
 def work(
@@ -124,11 +135,12 @@ def _prepare(
     cancelled: threading.Event,
 ) -> Study:
     space = stored_space(ledger, row)
+    check_targets(space)
     engines = {name: _build(name, space.engine.launch, voice) for name in space.recipes}
-    devices = detect()
+    devices = detect().source
     hardware = detect_hardware(devices)
     any_engine = next(iter(engines.values()))
-    models = {model.name: make_model(any_engine, model) for model in space.models}
+    models = {model.name: _model(model, any_engine) for model in space.models}
     ledger.add_facts(
         row.id,
         {
@@ -138,28 +150,81 @@ def _prepare(
             "models": {name: str(path) for name, path in models.items()},
         },
     )
-    study = Study(
+    return Study(
         ledger=ledger,
         row=row,
         space=space,
-        context=Context.of(space, hardware),
+        context=context_of(space, hardware),
         folder=study_folder(ledger, row.name),
         engines=engines,
         models=models,
         launcher=launchers[space.engine.launch],
         hardware=hardware,
         devices=devices,
-        gates=(),
-        weights=None,
+        gates=gates_of(space),
+        weights=weights_of(space),
         voice=voice,
         cancelled=cancelled,
     )
-    return study
 
 
-def _build(recipe: str, launch: str, voice: Voice) -> Engine:
+def context_of(space: SearchSpace, hardware: Hardware) -> Context:
+    """What expressions of a space may name on this machine, the space's own override included."""
+    memory = [d.memory_total for d in hardware.devices if d.memory_total is not None]
+    found = spec.Hardware(
+        devices=len(hardware.devices),
+        cores=hardware.cores,
+        memory_bytes=hardware.memory_total,
+        device_memory_bytes=min(memory, default=0),
+    )
+    loads = tuple((load.name, load.workload) for load in space.loads)
+    return Context(found.overridden(space.hardware), loads)
+
+
+def gates_of(space: SearchSpace) -> tuple[Gate, ...]:
+    """The gates that trials of a space are held against."""
+    declared = space.score.gates
+    limits = {
+        "success_rate": (declared.success_rate, True),
+        "cache_hit_rate": (declared.cache_hit_rate, True),
+        "ttft_p90_s": (declared.ttft_p90_s, False),
+        "output_tps_p10": (declared.output_tps_p10, True),
+        "weighted": (declared.weighted, True),
+    }
+    return tuple(
+        Gate(name, limit, at_least=least)
+        for name, (limit, least) in limits.items()
+        if limit != "off"
+    )
+
+
+def weights_of(space: SearchSpace) -> Weights:
+    """The weights of a space's score."""
+    weights = space.score.weights
+    return Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
+
+
+def _model(model: ModelChoice, engine: Engine) -> Path:
+    """The folder of a model: the one on disk, or one that is made on the spot."""
+    if model.make is not None:
+        return make_model(engine, model.make, seed=model.seed)
+    if model.path is None or not model.path.is_dir():
+        raise UserError(
+            f"there is no model at {model.path}", mend="give the folder that holds its config.json"
+        )
+    return model.path
+
+
+def _build(recipe: str, launch: Literal["process", "docker"], voice: Voice) -> Engine:
     def hear(progress: Progress) -> None:
-        voice.say("build", recipe=recipe, step=progress.step, number=progress.number, of=progress.total, line=progress.line)
+        voice.say(
+            "build",
+            recipe=recipe,
+            step=progress.step,
+            place=progress.number,
+            of=progress.total,
+            line=progress.line,
+        )
 
     return build_engine(recipe, progress=hear, launch=launch)
 

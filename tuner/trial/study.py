@@ -13,22 +13,38 @@ from tuner.spec import (
     assignment,
     axes,
     baseline,
+    first_points,
     point,
     resolve,
     violations,
 )
+from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending, spent
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide
-from tuner.trial.finalists import outstanding, schedule
+from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.foresight import Foresight
+from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.runner import TrialRunner
+from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+MEMORY_VERDICTS = frozenset(
+    {
+        Verdict.DEVICE_OOM_LOAD,
+        Verdict.DEVICE_OOM_PROFILING,
+        Verdict.DEVICE_OOM_CAPTURE,
+        Verdict.DEVICE_OOM_RUN,
+        Verdict.KV_SEQUENCE,
+        Verdict.KV_SPACE,
+        Verdict.HOST_OOM,
+    }
+)
 
 
 class StudyRunner:
@@ -43,10 +59,12 @@ class StudyRunner:
         self._study = study
         self._trials_allowed = trials or study.space.budget.trials
         self._runner = TrialRunner(study)
+        self._foresight = Foresight(study)
+        self._margins = Margins(study)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
-            axes(study.space),
+            axes(study.space, study.context),
             kind=settings.sampler,
             seed=study.space.seed,
             startup=settings.startup,
@@ -64,6 +82,12 @@ class StudyRunner:
             NothingFeasible: When no trial passed the gates.
             TunerError: When the baseline itself does not run.
         """
+        try:
+            return self._run_phases()
+        finally:
+            self._foresight.close()
+
+    def _run_phases(self) -> Decision | None:
         self._restore()
         for phase in (self._baseline, self._first, self._search):
             phase()
@@ -73,7 +97,7 @@ class StudyRunner:
         self._repeat(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists)
+        decision = decide(self._trials(), finalists, self._rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -95,7 +119,10 @@ class StudyRunner:
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
-            self._run(self._plan(Origin.BASELINE, baseline(self._study.space)))
+            start = baseline(self._study.space, self._study.context)
+            self._offer(
+                Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
+            )
         first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
         if first.stage is Stage.TOLD and first.metrics is None:
             said = (first.judgement or {}).get("advice", "")
@@ -105,10 +132,11 @@ class StudyRunner:
             )
 
     def _first(self) -> None:
-        for written in self._study.space.first_points[len(self._of(Origin.FIRST)) :]:
+        space, context = self._study.space, self._study.context
+        for written in first_points(space, context)[len(self._of(Origin.FIRST)) :]:
             if self._stopped or self._spent_out():
                 return
-            chosen = assignment(self._study.space, written)
+            chosen = assignment(space, written, context)
             if key(chosen) not in self._taken():
                 self._offer(Origin.FIRST, written, chosen)
 
@@ -119,7 +147,9 @@ class StudyRunner:
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
-            ran = self._offer(Origin.SEARCH, point(self._study.space, chosen), chosen)
+            ran = self._offer(
+                Origin.SEARCH, point(self._study.space, chosen, self._study.context), chosen
+            )
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
@@ -137,43 +167,50 @@ class StudyRunner:
         return [t.number for t in better[: self._study.space.search.finalists.count]]
 
     def _repeat(self, finalists: list[int]) -> None:
+        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
         base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        plan = schedule(base.number, finalists, self._study.space.search.finalists.rounds)
-        if plan:
-            self._study.voice.say("finalists", numbers=finalists, starts=len(plan))
-        for repeat in outstanding(plan, self._trials()):
-            if self._stopped:
-                return
-            again = self._study.ledger.trial(self._study.row.id, repeat.of)
-            self._run(
-                self._study.ledger.plan(
-                    self._study.row.id,
-                    origin=Origin.REPEAT,
-                    params=again.params,
-                    assignment=again.assignment,
-                    deployment=again.deployment,
-                    repeats=repeat.of,
-                    block=repeat.block,
-                )
+        rounds = self._rounds
+        if finalists:
+            starts = len(schedule(base.number, finalists, 1))
+            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
+        for turn in range(1, rounds + 1):
+            found = standings(self._trials(), finalists, rounds)
+            going = [s.number for s in found if s.open]
+            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
+                if self._stopped:
+                    return
+                self._again(repeat)
+
+    def _again(self, repeat: Repeat) -> None:
+        study = self._study
+        again = study.ledger.trial(study.row.id, repeat.of)
+        self._run(
+            study.ledger.plan(
+                study.row.id,
+                origin=Origin.REPEAT,
+                params=again.params,
+                assignment=again.assignment,
+                deployment=again.deployment,
+                repeats=repeat.of,
+                block=repeat.block,
             )
+        )
 
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, or reject it by the space's own rules; whether it ran."""
-        broken = violations(self._study.space, wanted, self._study.context)
+        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
         trial = self._plan(origin, wanted, chosen)
-        if not broken:
+        broken = violations(self._study.space, wanted, self._study.context)
+        objection = _rejection([rule.reason for rule in broken]) if broken else None
+        if objection is None:
+            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        if objection is None:
             self._run(trial)
             return True
-        self._tell(
-            self._study.ledger.advance(
-                trial,
-                Stage.VERIFIED,
-                verdict=REJECTED,
-                judgement=_rejection([rule.reason for rule in broken]),
-            )
-        )
+        verdict = objection["verdict"]
+        ledger = self._study.ledger
+        self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
@@ -183,7 +220,7 @@ class StudyRunner:
             study.row.id,
             origin=origin,
             params=dict(wanted),
-            assignment=dict(chosen if chosen is not None else assignment(study.space, wanted)),
+            assignment=dict(chosen or assignment(study.space, wanted, study.context)),
             deployment=deployment.as_json(),
         )
         study.voice.say("plan", trial.number, origin=str(origin), params=trial.params)
@@ -191,7 +228,9 @@ class StudyRunner:
 
     def _run(self, trial: TrialRow) -> None:
         if trial.origin is Origin.REPEAT or trial.attempt:
-            self._study.voice.say("plan", trial.number, origin=str(trial.origin), params=trial.params)
+            self._study.voice.say(
+                "plan", trial.number, origin=str(trial.origin), params=trial.params
+            )
         trial = self._runner.run(trial)
         if trial.verdict == "cancelled":
             self._study.ledger.advance(trial, Stage.PLANNED)
@@ -204,23 +243,47 @@ class StudyRunner:
         told = _told(trial)
         if told is not None:
             self._sampler.tell(told)
-        self._study.voice.say("told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible)
+        self._study.voice.say(
+            "told", trial.number, verdict=trial.verdict, score=trial.score, feasible=trial.feasible
+        )
 
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
+        deployment = Deployment.from_json(trial.deployment)
         if trial.metrics is not None:
-            return {"value": trial.score if trial.score is not None else 0.0}
+            return {
+                "value": trial.score if trial.score is not None else 0.0,
+                "constraints": self._with_margin(trial.constraints or {}, deployment),
+            }
         judgement = trial.judgement or {}
         if not judgement.get("teaches"):
             return {"feasible": False}
+        over = judgement.get("violation") or 1.0
         loads = {w.name: w for w in self._study.space.loads}
+        vector = failed_constraints(self._study.gates, loads, over)
+        if judgement["verdict"] in MEMORY_VERDICTS:
+            vector[CONSTRAINT] = over
         return {
             "feasible": False,
             "value": 0.0,
-            "constraints": failed_constraints(self._study.gates, loads, judgement.get("violation") or 1.0),
+            "constraints": self._with_margin(vector, deployment),
         }
 
+    def _with_margin(self, vector: dict[str, float], deployment: Deployment) -> dict[str, float]:
+        """The vector with the expected memory margin, where it says more than what was seen."""
+        expected = self._margins.violation(deployment)
+        seen = vector.get(CONSTRAINT)
+        if seen is not None and seen > 0:
+            return vector
+        # A margin that is only expected may frighten the sampler away, but it never makes a trial
+        # that ran infeasible: it stays at or below 0.
+        return {**vector, CONSTRAINT: min(0.0, expected if expected is not None else seen or 0.0)}
+
     # --- the state -------------------------------------------------------------------------------
+
+    @property
+    def _rounds(self) -> int:
+        return self._study.space.search.finalists.rounds
 
     @property
     def _stopped(self) -> bool:
@@ -253,13 +316,17 @@ class StudyRunner:
             )
             if limit is not None
         ]
-        self._study.voice.say("budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical)
+        self._study.voice.say(
+            "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
+        )
         return min(left, default=0.0) < 0
 
 
 def _told(trial: TrialRow) -> Told | None:
     """What the sampler was, or is to be, told of a trial; None where it learns nothing."""
-    known = trial.value is not None and trial.assignment is not None and trial.constraints is not None
+    known = (
+        trial.value is not None and trial.assignment is not None and trial.constraints is not None
+    )
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
     return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
@@ -276,5 +343,3 @@ def _rejection(reasons: list[str]) -> dict[str, Any]:
         "violation": 1.0,
         "failed": True,
     }
-
-

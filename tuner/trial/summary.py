@@ -25,6 +25,12 @@ def study_summary(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
     }
 
 
+def failed_gates(trial: TrialRow) -> list[str]:
+    """The figures whose gates a measured trial did not pass, in the order of the workloads."""
+    workloads = (trial.metrics or {}).get("workloads", {})
+    return [g["figure"] for w in workloads.values() for g in w["gates"] if not g["passed"]]
+
+
 def trial_json(trial: TrialRow) -> dict[str, Any]:
     """All that the ledger's row of a trial says."""
     return {

@@ -39,7 +39,9 @@ class LogFacts:
         generation: ``v0`` or ``v1``.
         platform: The device platform that it found, such as ``cuda`` or ``cpu``.
         args: The arguments line: all of them (v0) or those that are not defaults (v1).
+        args_line: Number of that line.
         config: The config line, as text by key.
+        config_line: Number of that line.
         max_model_len: Longest sequence, in tokens.
         gpu_blocks: KV blocks on the device.
         cpu_blocks: KV blocks in host memory (swap).
@@ -60,7 +62,9 @@ class LogFacts:
     generation: str | None = None
     platform: str | None = None
     args: dict[str, Any] = field(default_factory=dict)
+    args_line: int | None = None
     config: dict[str, str] = field(default_factory=dict)
+    config_line: int | None = None
     max_model_len: int | None = None
     gpu_blocks: int | None = None
     cpu_blocks: int | None = None
@@ -134,6 +138,8 @@ _REMARK = re.compile(
     r"|[Rr]eset |[Oo]verriding|[Dd]isabling|[Dd]isable |[Tt]urning off|will not be used|Unknown vLLM env"
     r"|instead of|not available|[Cc]asting torch|has been set to|is being set to"
 )
+_REFUSED = re.compile(r"^Cannot use \S+ backend|will be ignored|has no effect|is ignored\b")
+"""What the engine refuses in passing, at whatever level."""
 _V1 = re.compile(r"EngineCore|V1 LLM engine|core\.py|on V1 engine")
 
 
@@ -155,14 +161,13 @@ class FactsReader:
             self._generation(line)
             return
         self._numbers(text)
-        self._long_lines(text)
+        self._long_lines(text, line.number)
         self._generation(line)
         remark = Remark(line.number, text[:500], line.process)
         if _MARKER.match(text):
             self._keep("markers", remark)
-        elif line.level is Level.WARNING:
-            if _REMARK.search(text):
-                self._keep("remarks", remark)
+        elif _REFUSED.search(text) or (line.level is Level.WARNING and _REMARK.search(text)):
+            self._keep("remarks", remark)
         elif _BACKEND.search(text):
             self._keep("backends", remark)
 
@@ -192,11 +197,13 @@ class FactsReader:
         if "EngineCore" in line.process or _V1.search(line.text) or _V1.search(line.source):
             self._values["generation"] = "v1"
 
-    def _long_lines(self, text: str) -> None:
+    def _long_lines(self, text: str, number: int) -> None:
         if (found := _ARGS.search(text)) is not None:
             inner = text[found.end() :].rstrip().removesuffix(")").removesuffix("}")
+            self._values["args_line"] = number
             self._values["args"] = dict(_pairs(inner, ":" if found["all"] == "{" else "="))
         elif (found := _CONFIG.search(text)) is not None:
+            self._values["config_line"] = number
             self._values["config"] = {
                 key: value if isinstance(value, str) else repr(value)
                 for key, value in _pairs(text[found.end() :], "=")

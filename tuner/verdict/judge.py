@@ -114,7 +114,7 @@ def _standing(boot: Boot | None) -> list[Hit]:
     fatal = [hit for hit in hits if hit.rule.rank.fatal and hit.role is not Role.KERNEL]
     if boot.stop is not None and not any(hit.line < boot.stop.place for hit in fatal):
         return [hit for hit in hits if hit not in fatal]
-    died = any(hit.rule.rank in (Rank.DEATH, Rank.ECHO) for hit in fatal)
+    died = any(hit.rule.rank is Rank.ECHO or hit.rule.ends for hit in fatal)
     if boot.served is not None and not died:
         gone = [hit for hit in fatal if hit.line < boot.served.place]
         return [hit for hit in hits if hit not in gone]

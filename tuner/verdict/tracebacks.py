@@ -29,8 +29,9 @@ _LINK = re.compile(
 _GUTTER = re.compile(r"^\s*[|+][ |+-]*")
 _IGNORED = re.compile(r"Exception ignored (?:in|on)|Exception in thread .*GC")
 EXCEPTION = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|OutOfMemory\w*|Failure|Timeout|Dead)"
-    r"(?=:|\s*$)"
+    r"^(?:\^C)?(?:[A-Za-z_]\w*\.)*[A-Z]\w*"
+    r"(?:Error|Exception|Interrupt|Exit|OutOf[A-Z]\w*|Failure|Timeout|Dead)(?=:|\s*$)"
+    r"|^\s+(?:(?:Value|Assertion) (?:error|failed), |Input should be )"  # pydantic's own lines
 )
 
 

@@ -11,6 +11,7 @@ import pytest
 import tuner.build.inside
 from tuner.build.inside.apply import StepError, fill
 
+NEEDS = {"needs_module": None, "needs_program": None, "timeout_s": 20}
 PLAN = {"root": "/engine", "recipe": "/engine/recipe", "sources": "/engine/sources"}
 
 
@@ -109,14 +110,15 @@ def test_a_link_to_nothing_and_over_a_file_stops(inside: Path) -> None:
 def test_the_status_of_a_program_decides(
     inside: Path, argv: list[str], status: int, said: str
 ) -> None:
-    done = _apply(inside, do="run", argv=argv, env={}, needs_module=None)
+    done = _apply(inside, do="run", argv=argv, env={}, **NEEDS)
     assert done.returncode == status
     assert said in done.stdout
 
 
 def test_a_step_for_a_missing_module_is_skipped_aloud(inside: Path) -> None:
     for module, said in (("nothere.at.all", "skipped"), ("json.tool", "ran")):
-        done = _apply(inside, do="run", argv=["echo", "ran"], env={}, needs_module=module)
+        needs = {**NEEDS, "needs_module": module}
+        done = _apply(inside, do="run", argv=["echo", "ran"], env={}, **needs)
         assert done.returncode == 0
         assert said in done.stdout
 
@@ -129,3 +131,18 @@ def test_a_wheel_that_is_missing_stops_with_its_name(inside: Path) -> None:
     )
     assert done.returncode != 0
     assert "surely-not-there==1.0" in done.stdout + done.stderr
+
+
+def test_a_step_for_a_missing_program_is_skipped_aloud(inside: Path) -> None:
+    for program, said in (("no-such-compiler", "skipped"), ("sh", "ran")):
+        needs = {**NEEDS, "needs_program": program}
+        done = _apply(inside, do="run", argv=["echo", "ran"], env={}, **needs)
+        assert done.returncode == 0
+        assert said in done.stdout
+
+
+def test_a_program_that_takes_too_long_stops(inside: Path) -> None:
+    needs = {**NEEDS, "timeout_s": 1}
+    done = _apply(inside, do="run", argv=["sleep", "30"], env={}, **needs)
+    assert done.returncode == 1
+    assert "took longer than 1 s" in done.stdout

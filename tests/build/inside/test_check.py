@@ -22,11 +22,11 @@ def _check(inside: Path, *checks: dict[str, Any]) -> list[dict[str, Any]]:
     plan = {
         "root": str(inside),
         "recipe": str(inside),
-        "checks": [{"name": str(n), **check} for n, check in enumerate(checks)],
+        "checks": [{"name": str(n), "when": "both", **check} for n, check in enumerate(checks)],
     }
     (inside / "plan.json").write_text(json.dumps(plan))
     done = subprocess.run(
-        [sys.executable, "-m", "tuner_inside", "check", "plan.json"],
+        [sys.executable, "-m", "tuner_inside", "check", "plan.json", "verify"],
         cwd=inside,
         capture_output=True,
         text=True,

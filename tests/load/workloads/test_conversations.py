@@ -11,7 +11,7 @@ from tuner.load.body import Conversation
 from tuner.load.lengths import Uniform
 from tuner.load.plan import Closed, Open
 from tuner.load.run import run_load
-from tuner.load.salt import SALT_BYTES, salt_of
+from tuner.load.salt import reference_salt, salt_of
 from tuner.load.text import LengthUnreachable
 from tuner.load.tokens import ByteTokens, ServerTokens
 from tuner.load.workloads.conversations import Conversations, conversations, warm_up
@@ -29,11 +29,11 @@ TOKENS = ByteTokens()
 def test_lengths_are_exact() -> None:
     plan = conversations(SHAPE, seed=1, tokens=TOKENS)
     for session in plan.sessions:
-        known = SALT_BYTES
+        known = len(reference_salt())
         assert 2 <= len(session.turns) <= 4
         for index, one in enumerate(session.turns):
             if index == 0:
-                assert len(one.messages[0].content) == 200 - SALT_BYTES
+                assert len(one.messages[0].content) == 200 - len(reference_salt())
             assert 20 <= len(one.messages[-1].content) <= 60
             assert one.max_tokens is not None
             assert 4 <= one.max_tokens <= 9
@@ -58,7 +58,7 @@ def test_the_fingerprint_is_pinned() -> None:
     shape = replace(SHAPE, tools=2, rate=1.0)
     assert (
         conversations(shape, seed=7, tokens=TOKENS).fingerprint
-        == "872229d3ba98888a882c708f57730f728c765ae42754ad80885d1a8c06dcc796"
+        == "23c831baca32a14ee7a2d83d5c7d4b5ac6f1951488a922c273448499f3df7f29"
     )
 
 
@@ -106,7 +106,9 @@ def test_think_time_is_between_turns_only() -> None:
 
 def test_a_system_prompt_that_cannot_hold_the_salt() -> None:
     with pytest.raises(LengthUnreachable, match="salt"):
-        conversations(replace(SHAPE, system_tokens=SALT_BYTES - 1), seed=1, tokens=TOKENS)
+        conversations(
+            replace(SHAPE, system_tokens=len(reference_salt()) - 1), seed=1, tokens=TOKENS
+        )
 
 
 def test_the_warm_up_has_the_shape_and_none_of_the_texts() -> None:

@@ -18,7 +18,7 @@ import sysconfig
 from pathlib import Path
 from typing import Any
 
-from . import patching
+from . import patching, wheels
 
 Plan = dict[str, Any]
 
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     )
     try:
         return _STEPS[step["do"]](plan, step)
-    except (StepError, patching.PatchError) as error:
+    except (StepError, patching.PatchError, wheels.WheelMissing) as error:
         print(f"error: step {step['name']}: {error}")
         if error.mend:
             print(f"mend: {error.mend}")
@@ -81,16 +81,19 @@ def _pip(plan: Plan, step: Plan) -> int:
     elif step.get("index_env") and os.environ.get(step["index_env"]):
         argv += ["--extra-index-url", os.environ[step["index_env"]]]
     if step["source"] is not None:
-        # The engine's own setuptools builds it: a build environment of pip's would reach for the network.
+        # The engine's own tools build it: a build environment of pip's would reach for the network.
         argv += ["--no-build-isolation", str(Path(plan["sources"]) / step["source"])]
     else:
+        if plan.get("wheelhouse"):
+            wheels.require(Path(plan["recipe"]), step["requirements"], Path(plan["wheelhouse"]))
         argv += [
             "--only-binary",
             ":all:",
             "--requirement",
             str(Path(plan["recipe"]) / step["requirements"]),
         ]
-    return subprocess.call(argv)
+    # In an image the interpreter is the system's, and Debian's and Ubuntu's pip want to hear that it is meant.
+    return subprocess.call(argv, env={**os.environ, "PIP_BREAK_SYSTEM_PACKAGES": "1"})
 
 
 def _copy(plan: Plan, step: Plan) -> int:
@@ -148,9 +151,14 @@ def _run(plan: Plan, step: Plan) -> int:
     if step["needs_module"] is not None and not _has_module(step["needs_module"]):
         print(f"skipped: the engine has no module {step['needs_module']}")
         return 0
+    if step["needs_program"] is not None and shutil.which(step["needs_program"]) is None:
+        print(f"skipped: there is no program {step['needs_program']}")
+        return 0
     argv = [fill(word, plan) for word in step["argv"]]
     try:
-        status = subprocess.call(argv, env={**os.environ, **step["env"]})
+        status = subprocess.call(argv, env={**os.environ, **step["env"]}, timeout=step["timeout_s"])
+    except subprocess.TimeoutExpired as error:
+        raise StepError(f"{argv[0]} took longer than {step['timeout_s']} s") from error
     except FileNotFoundError as error:
         raise StepError(
             f"{argv[0]} cannot be run: {error}", "is it installed in the base?"

@@ -28,21 +28,27 @@ class CheckFailed(Exception):
 
 
 def main(argv: list[str]) -> int:
-    """Check what the plan says, and print the results; with a number, be the child that starts there."""
-    plan = json.loads(Path(argv[0]).read_text(encoding="utf-8"))
-    if len(argv) > 1:
-        _child(plan, int(argv[1]))
+    """Check what the plan says for a time and print the results: ``check PLAN.json build|verify``.
+
+    With a number after it, be the child that starts there. The exit status is 0 whatever the checks
+    found: they did their work.
+    """
+    plan_file, when = argv[:2]
+    plan = json.loads(Path(plan_file).read_text(encoding="utf-8"))
+    plan["checks"] = [check for check in plan["checks"] if check["when"] in (when, "both")]
+    if len(argv) > 2:
+        _child(plan, int(argv[2]))
         return 0
     results: list[dict[str, Any]] = []
     while len(results) < len(plan["checks"]):
-        results += _until_death(argv[0], plan, len(results))
+        results += _until_death([plan_file, when], plan, len(results))
     print(RESULT + json.dumps(results))
     return 0
 
 
-def _until_death(plan_file: str, plan: dict[str, Any], start: int) -> list[dict[str, Any]]:
+def _until_death(argv: list[str], plan: dict[str, Any], start: int) -> list[dict[str, Any]]:
     """The results of one child, with that of the check that killed it."""
-    command = [sys.executable, "-m", __package__ or "tuner_inside", "check", plan_file, str(start)]
+    command = [sys.executable, "-m", __package__ or "tuner_inside", "check", *argv, str(start)]
     ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     lines = ended.stdout.decode("utf-8", "replace").splitlines()
     results = [json.loads(line[len(RESULT) :]) for line in lines if line.startswith(RESULT)]

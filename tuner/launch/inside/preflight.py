@@ -9,7 +9,8 @@ Each question is answered by a fork of the warm process. The engine's configurat
 mutable defaults (in vLLM 0.32 an unknown ``--reasoning-parser`` is still there in the next parse),
 so an answer given in the process itself could be about the question before.
 
-First line: ``{"model": "/path"}``. Request: ``{"argv": [...], "env": {...}}``. Answer: ``{"ok": true}`` or ``{"ok": false, "error": "..."}``.
+First line: ``{"model": "/path"}``. Request: ``{"argv": [...], "env": {...}}``. Answer:
+``{"ok": true}`` or ``{"ok": false, "error": "..."}``.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Asker:
         self.parsers = self._tool_parsers()
 
     @staticmethod
-    def _tool_parsers() -> Callable[[argparse.Namespace], None]:
+    def _tool_parsers() -> Any:
         """A check of parser names, which the server itself makes only when it serves."""
         for home in ("vllm.entrypoints.launchers.launcher", "vllm.entrypoints.openai.api_server"):
             with contextlib.suppress(ImportError, AttributeError):
@@ -96,7 +97,9 @@ def main() -> None:
     try:
         asker = Asker()
     except Exception as error:  # noqa: BLE001 - said, not hidden: the caller falls back to a start
-        answers.write(json.dumps({"ready": False, "error": f"{type(error).__name__}: {error}"}) + "\n")
+        answers.write(
+            json.dumps({"ready": False, "error": f"{type(error).__name__}: {error}"}) + "\n"
+        )
         return
     answers.write(json.dumps({"ready": True}) + "\n")
     warm = json.loads(sys.stdin.readline() or "{}")
@@ -107,23 +110,25 @@ def main() -> None:
     gc.freeze()  # a collection in a child would touch, and so copy, every page of the parent
     for line in sys.stdin:
         request = json.loads(line)
-        answers.write(in_a_fork(lambda asked=request: asker.ask(asked["argv"], asked["env"])) + "\n")
+        answers.write(in_a_fork(asker, request) + "\n")
 
 
-def in_a_fork(question: Callable[[], dict[str, Any]]) -> str:
+def in_a_fork(asker: Asker, request: dict[str, Any]) -> str:
     """The answer of a child that ends right after it, as one line of JSON."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(out)
         with os.fdopen(into, "w") as pipe:
-            json.dump(question(), pipe)
+            json.dump(asker.ask(request["argv"], request["env"]), pipe)
         os._exit(0)
     os.close(into)
     with os.fdopen(out) as pipe:
         answer = pipe.read()
     os.waitpid(child, 0)
-    return answer or json.dumps({"ok": False, "error": "the engine's own check crashed", "crashed": True})
+    return answer or json.dumps(
+        {"ok": False, "error": "the engine's own check crashed", "crashed": True}
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,190 @@
+"""Whole studies on the fake server: everything above the engine's process is the real thing."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.fakes.world import World
+from tuner.errors import NothingFeasible, StudyConflict, TunerError
+from tuner.export import computility
+from tuner.spec import load_space
+from tuner.store.ledger import Ledger
+from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
+from tuner.trial.deliver import deliver
+from tuner.trial.events import Happening
+from tuner.trial.session import enter_study, work
+
+pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(world: World, *, heard: list[Happening] | None = None, stop_at: str = "") -> list[TrialRow]:
+    """Run the study of a world to its end, or until some stage of some trial was heard."""
+    cancelled = threading.Event()
+
+    def hear(what: Happening) -> None:
+        if heard is not None:
+            heard.append(what)
+        if stop_at and what.kind == "stage" and f"{what.number} {what.data['stage']}" == stop_at:
+            cancelled.set()
+
+    with Ledger(world.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(world.space), world.space)
+        work(ledger, row, watchers=[hear], cancelled=cancelled)
+        return ledger.trials(row.id)
+
+
+def points(trials: list[TrialRow]) -> list[dict[str, Any]]:
+    return [t.params for t in trials]
+
+
+def test_what_was_measured_and_what_failed_both_teach(tmp_path: Path) -> None:
+    world = World(tmp_path, {"first": [{"kv_space": 64}], "budget": {"trials": 4}}).make()
+    trials = run(world)
+    assert all(t.stage is Stage.TOLD for t in trials)
+    measured = [t for t in trials if t.metrics is not None]
+    assert len(measured) >= 3
+    for trial in measured:
+        assert trial.value == trial.score
+        assert trial.constraints is not None
+        assert all(v <= 0 for v in trial.constraints.values())
+    failed = next(t for t in trials if t.params["kv_space"] == 64)
+    assert failed.verdict == "kv_space_does_not_fit"
+    assert failed.constraints is not None
+    assert failed.constraints["start"] > 0
+    assert failed.constraints["memory"] > 0
+    assert set(failed.constraints) == set(measured[0].constraints or {})  # the full vector, always
+
+
+def test_no_point_runs_twice_and_the_space_can_be_exhausted(tmp_path: Path) -> None:
+    parameters = {
+        "seqs": {"flag": "--max-num-seqs", "choices": [1, 2], "baseline": 1},
+        "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
+    }
+    heard: list[Happening] = []
+    trials = run(
+        World(tmp_path, {"parameters": parameters, "budget": {"trials": 30}}).make(), heard=heard
+    )
+    assert sorted(map(str, points(trials))) == sorted({str(p) for p in points(trials)})
+    assert len(trials) == 4
+    assert any("every point" in w.data.get("text", "") for w in heard)
+
+
+def test_a_study_is_repeatable_by_its_seed(tmp_path: Path) -> None:
+    changes = {
+        "budget": {"trials": 4},
+        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    }
+    one = run(World(tmp_path / "one", changes).make())
+    two = run(World(tmp_path / "two", changes).make())
+    other = run(World(tmp_path / "other", {**changes, "seed": 6}).make())
+    assert points(one) == points(two)
+    assert points(one) != points(other)
+
+
+def test_a_rule_rejects_without_a_start(tmp_path: Path) -> None:
+    rules = [{"forbid": "seqs > 1", "reason": "only one at a time"}]
+    trials = run(World(tmp_path, {"rules": rules, "budget": {"trials": 3}}).make())
+    rejected = [t for t in trials if t.verdict == "rejected_by_rule"]
+    assert rejected
+    assert all(t.params["seqs"] > 1 and not t.launched for t in rejected)
+    assert rejected[0].judgement is not None
+    assert rejected[0].judgement["evidence"][0]["text"] == "only one at a time"
+
+
+@pytest.mark.parametrize("stage", ["0 ready", "1 starting", "1 measured", "2 stopping"])
+def test_a_stopped_study_goes_on_as_if_it_had_not_been(tmp_path: Path, stage: str) -> None:
+    changes = {
+        "budget": {"trials": 4},
+        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    }
+    whole = run(World(tmp_path / "whole", changes).make())
+    world = World(tmp_path / "stopped", changes).make()
+    part = run(world, stop_at=stage)
+    assert any(t.stage is not Stage.TOLD for t in part) or len(part) < len(whole)
+    assert points(run(world)) == points(whole)
+
+
+def test_finalists_are_measured_again_in_turns_and_the_winner_is_delivered(tmp_path: Path) -> None:
+    changes = {
+        "first": [{"seqs": 4, "batch": 2048, "moe": "native"}],
+        "budget": {"trials": 2},
+        "search": {"startup": 1, "finalists": {"count": 1, "rounds": 2}},
+    }
+    world = World(tmp_path, changes).make()
+    heard: list[Happening] = []
+    trials = run(world, heard=heard)
+    repeats = [t for t in trials if t.origin is Origin.REPEAT]
+    assert [t.repeats for t in repeats][:4] == [0, 1, 1, 0]
+    assert len(repeats) in {4, 8}
+    decision = next(w.data for w in heard if w.kind == "decision")
+    assert decision["comparisons"][0]["number"] == 1
+    with Ledger(world.state, write=False) as ledger:
+        row = ledger.study("fake")
+        first = deliver(ledger, row, 1, folder=tmp_path / "one").read_bytes()
+        again = deliver(ledger, row, 1, folder=tmp_path / "two").read_bytes()
+    assert first == again
+    content = computility.parse(first)
+    assert ("--max-num-seqs", "4") in zip(content.command, content.command[1:], strict=False)
+    assert dict(content.env)["ENGINEX_MOE_TINY_IMPL"] == "native"
+
+
+def test_a_baseline_that_does_not_run_ends_the_study_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(
+        TunerError, match=r"(?s)the baseline does not run: engine_crash.*tuner show fake 0"
+    ):
+        run(World(tmp_path, fake=("segfault",)).make())
+
+
+def test_nothing_feasible_is_said(tmp_path: Path) -> None:
+    gates = {
+        "success_rate": 1.0,
+        "cache_hit_rate": "off",
+        "ttft_p90_s": "off",
+        "output_tps_p10": 1e9,
+        "weighted": "off",
+    }
+    with pytest.raises(NothingFeasible):
+        run(World(tmp_path, {"score": {"gates": gates}}).make())
+
+
+def test_the_same_name_with_another_question_is_refused_with_the_difference(tmp_path: Path) -> None:
+    world = World(tmp_path, {"budget": {"trials": 1}}).make()
+    run(world)
+    world.write_space(budget={"trials": 2})
+    assert len(run(world)) == 2  # more budget is the same question
+    world.write_space(seed=99)
+    with pytest.raises(StudyConflict, match="seed"):
+        run(world)
+
+
+def test_a_secret_reaches_the_engine_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "canary-5f1c")
+    changes = {"budget": {"trials": 1}}
+    world = World(tmp_path, changes).make()
+    engine = load_space(world.space).document.model_dump(mode="json")["engine"]
+    assert "from_env" not in str(engine)
+    space = yaml.safe_load(world.space.read_text())
+    space["engine"]["env"] = {"FAKE_SECRET": {"from_env": "MY_TOKEN"}}
+    world.space.write_text(yaml.safe_dump(space))
+    run(world)
+    holding = [
+        path
+        for folder, _, names in os.walk(world.state)
+        for path in (Path(folder) / name for name in names)
+        if b"canary-5f1c" in path.read_bytes()
+    ]
+    assert not holding

@@ -1,0 +1,23 @@
+"""Which commands there are. Each lives in a thin file of its own and imports what is heavy itself."""
+
+from __future__ import annotations
+
+import typer
+
+
+def commands(app: typer.Typer) -> None:
+    """Add every command to the application."""
+    from tuner.cli import engine, export, inspect, run, score, validate, verdict
+
+    app.command()(run.run)
+    app.command()(run.resume)
+    app.command()(validate.validate)
+    app.command()(inspect.status)
+    app.command()(inspect.trials)
+    app.command()(inspect.show)
+    app.command()(inspect.logs)
+    app.command()(export.export)
+    app.command()(export.report)
+    app.command("verdict")(verdict.verdict_command)
+    app.command("score")(score.score)
+    app.add_typer(engine.app, name="engine")

@@ -1,0 +1,150 @@
+"""Asking an engine whether it would take a configuration, without starting it.
+
+One warm process in the engine's own environment answers in some tens of milliseconds what a start
+would say after ten seconds or more. It only ever says no on the engine's own word: where it cannot
+answer, the point is started.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+SCRIPT = Path(__file__).parent / "inside" / "preflight.py"
+_WARM_TIMEOUT = 180.0
+_ASK_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the engine says of a configuration.
+
+    Attributes:
+        accepted: Whether it would take it; None when it could not be asked.
+        error: The engine's own words when it would not, or why it could not be asked.
+    """
+
+    accepted: bool | None
+    error: str = ""
+
+
+class Preflight:
+    """A warm process that answers for one engine and one model.
+
+    Args:
+        python: The engine's interpreter.
+        env: The environment in which its servers run, without what trials vary.
+        model: The model's folder.
+        folder: Where its log goes.
+    """
+
+    def __init__(self, python: Path, env: dict[str, str], model: Path, folder: Path) -> None:
+        self._argv = [str(python), str(SCRIPT)]
+        self._env = env
+        self._model = model
+        self._log = folder / "preflight.log"
+        self._child: subprocess.Popen[str] | None = None
+        self._broken = ""
+        self._said = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def warm(self) -> None:
+        """Start the process, if it is not there; it loads while the caller does other things."""
+        if self._child is not None or self._broken:
+            return
+        neutral = (
+            tempfile.gettempdir()
+        )  # a source tree in the working folder would shadow the engine
+        with self._log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=neutral,
+                env=self._env,
+                start_new_session=True,
+            )
+        self._send({"model": str(self._model)})
+
+    def ask(self, argv: Sequence[str], env: dict[str, str]) -> Answer:
+        """Whether the engine would take these flags in this environment.
+
+        Args:
+            argv: Arguments of the server, the model's among them.
+            env: Variables that the trial sets.
+        """
+        self.warm()
+        if not self._said and not self._broken:
+            self._said = True
+            hello = self._receive(_WARM_TIMEOUT)
+            if not hello.get("ready"):
+                self._give_up(str(hello.get("error", "no answer")))
+        if self._broken:
+            return Answer(None, self._broken)
+        self._send({"argv": list(argv), "env": env})
+        answer = self._receive(_ASK_TIMEOUT)
+        if "ok" not in answer or answer.get("crashed"):
+            self._give_up(str(answer.get("error", "no answer")))
+            return Answer(None, self._broken)
+        return Answer(bool(answer["ok"]), str(answer.get("error", "")))
+
+    def close(self) -> None:
+        """End the process: its standard input closes, and it is waited for."""
+        if self._child is None:
+            return
+        child, self._child = self._child, None
+        for pipe in (child.stdin, child.stdout):
+            _close(pipe)
+        try:
+            child.wait(5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+    def _give_up(self, why: str) -> None:
+        self._broken = why
+        self.close()
+
+    def _send(self, data: dict[str, Any]) -> None:
+        if self._child is None or self._child.stdin is None:
+            return
+        try:
+            self._child.stdin.write(json.dumps(data) + "\n")
+            self._child.stdin.flush()
+        except BrokenPipeError:
+            return  # it died; the next receive says so
+
+    def _receive(self, timeout: float) -> dict[str, Any]:
+        """The next answer; one with only an error when none came in time."""
+        if self._child is None or self._child.stdout is None:
+            return {"error": self._broken}
+        ready, _, _ = select.select([self._child.stdout], [], [], timeout)
+        line = self._child.stdout.readline() if ready else ""
+        if not line:
+            return {
+                "error": f"the engine's own check gave no answer within {timeout:.0f} s; see {self._log}"
+            }
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+def _close(pipe: IO[str] | None) -> None:
+    if pipe is None:
+        return
+    try:
+        pipe.close()
+    except BrokenPipeError:
+        return  # what was still to be written has no reader any more

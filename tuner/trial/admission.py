@@ -1,0 +1,69 @@
+"""What a search space and an engine must agree on before anything is started."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+from tuner.build import Recipe, load_recipe
+from tuner.spec import SearchSpace
+from tuner.spec.strict_yaml import Place
+
+
+def check_targets(space: SearchSpace) -> None:
+    """Refuse a flag or a variable that the engine of a recipe does not know, before it is built.
+
+    Raises:
+        SpaceError: At the first such one, with its line.
+    """
+    for recipe in map(load_recipe, space.recipes):
+        _check_flags(space, recipe)
+        for place, name in _variables(space):
+            if recipe.spec.knows.env and not recipe.knows_env(name):
+                mend = f"known are {', '.join(recipe.spec.knows.env)}"
+                raise space.source.error(
+                    place, f"recipe {recipe.name} knows no variable {name}", mend
+                )
+
+
+def _check_flags(space: SearchSpace, recipe: Recipe) -> None:
+    known = recipe.flags()
+    if known is None:
+        return
+    forms = {_bare(flag) for flag in known}
+    for place, flag in _flags(space):
+        if _bare(flag) not in forms:
+            near = difflib.get_close_matches(flag, sorted(known), n=1)
+            mend = f"did you mean {near[0]}?" if near else "see the recipe's own list of flags"
+            raise space.source.error(place, f"recipe {recipe.name} knows no flag {flag}", mend)
+
+
+def _flags(space: SearchSpace) -> Iterator[tuple[Place, str]]:
+    for flag in space.engine.flags:
+        yield ("engine", "flags", flag), flag
+    for section, declared in (("parameters", space.parameters), ("computed", space.computed)):
+        for name, target in declared.items():
+            if target.flag is not None:
+                yield (section, name, "flag"), target.flag
+    for name, parameter in space.parameters.items():
+        for label, effects in (parameter.bundle or {}).items():
+            for flag in effects.flags:
+                yield ("parameters", name, "bundle", label), flag
+
+
+def _variables(space: SearchSpace) -> Iterator[tuple[Place, str]]:
+    for name in space.engine.env:
+        yield ("engine", "env", name), name
+    for section, declared in (("parameters", space.parameters), ("computed", space.computed)):
+        for name, target in declared.items():
+            if target.env is not None:
+                yield (section, name, "env"), target.env
+    for name, parameter in space.parameters.items():
+        for label, effects in (parameter.bundle or {}).items():
+            for variable in effects.env:
+                yield ("parameters", name, "bundle", label), variable
+
+
+def _bare(flag: str) -> str:
+    """A flag in the one form in which all its spellings are equal."""
+    return flag.replace("_", "-").removeprefix("--no-").removeprefix("--")

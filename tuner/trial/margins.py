@@ -1,0 +1,122 @@
+"""How close to its memory a point comes: measured where it ran, expected from other starts where not.
+
+The margin is a signed constraint for the sampler, and never a reason to refuse a point: only the
+exact lower bound and the engine itself do that. Every start that came up calibrates the
+expectation, so after one or two starts the sampler sees the slope towards the edge and not only the
+points beyond it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.memory.bound import Capacity
+from tuner.memory.estimate import Start, expect, fit
+from tuner.memory.floor import Floor, Least, judge_floor
+from tuner.memory.model import ModelFacts, read_model
+from tuner.memory.request import MemoryRequest, parse_request
+from tuner.spec.deployment import Deployment
+from tuner.store.rows import TrialRow
+from tuner.trial.context import Study
+from tuner.trial.environment import environment
+
+CONSTRAINT = "memory"
+
+
+@dataclass(slots=True)
+class Margins:
+    """Memory margins of one study.
+
+    Attributes:
+        study: The study and all that it has at hand.
+    """
+
+    study: Study
+
+    def request(self, deployment: Deployment) -> MemoryRequest:
+        """What a deployment asks of memory."""
+        engine = self.study.engines[deployment.recipe]
+        return parse_request(
+            deployment.argv,
+            environment(dict(engine.env), deployment),
+            device="gpu" if self.study.hardware.devices else "cpu",
+            cpu_flags=engine.fingerprint.cpu_features,
+        )
+
+    def facts(self, deployment: Deployment) -> ModelFacts:
+        """The served model, read once."""
+        known = self.study.model_facts
+        if deployment.model not in known:
+            known[deployment.model] = read_model(self.study.models[deployment.model])
+        return known[deployment.model]
+
+    def capacity(self) -> Capacity:
+        """What the machine has; the host's part is what the search space allows an engine."""
+        hardware = self.study.hardware
+        devices = [d.memory_total for d in hardware.devices if d.memory_total]
+        return Capacity(
+            device_bytes=min(devices, default=None),
+            node_bytes=hardware.worker_memory,
+            host_bytes=hardware.memory_total,
+        )
+
+    def violation(self, deployment: Deployment) -> float | None:
+        """The expected violation, in shares of the memory: at most 0 where it should fit.
+
+        None while no start of this engine and model has come up.
+        """
+        starts = self._starts(deployment)
+        if not starts:
+            return None
+        facts = self.facts(deployment)
+        found = expect(facts, self.request(deployment), fit(facts, starts), self._allowed())
+        return None if found is None else _bounded(-found.relative)
+
+    def _allowed(self) -> Capacity:
+        """The capacity with the search space's own limit on the host."""
+        found = self.capacity()
+        limit = self.study.space.memory.host.of(self.study.hardware.memory_total)
+        return Capacity(found.device_bytes, found.node_bytes, limit)
+
+    def _starts(self, deployment: Deployment) -> list[Start]:
+        """Every start of the same engine and model that the ledger tells of."""
+        ledger, study = self.study.ledger, self.study.row.id
+        said = {e.number: e.data for e in ledger.events(study) if e.kind == "readback"}
+        found = []
+        for trial in ledger.trials(study):
+            other = Deployment.from_json(trial.deployment)
+            same = (other.recipe, other.model) == (deployment.recipe, deployment.model)
+            if same and trial.metrics is not None and trial.number in said:
+                found.append(self._start(trial, other, said[trial.number]))
+        return found
+
+    def _start(self, trial: TrialRow, deployment: Deployment, said: dict[str, Any]) -> Start:
+        watched = (trial.metrics or {})["telemetry"]
+        least = [d["least_free"] for d in watched["devices"] if d.get("least_free") is not None]
+        tree = watched["tree_pss"] or watched["tree_rss"]
+        return Start(
+            request=self.request(deployment),
+            device_bytes=self.capacity().device_bytes,
+            weights_bytes=said.get("weights_bytes"),
+            blocks=said.get("gpu_blocks"),
+            kv_tokens=said.get("kv_tokens"),
+            kv_bytes=said.get("kv_bytes"),
+            free_bytes=min(least, default=None),
+            used_bytes=None if tree is None else tree["high"],
+        )
+
+    def floor(self, watched: dict[str, Any]) -> Floor:
+        """Whether every device kept the free memory that the search space asks for."""
+        devices = [
+            Least(d["key"], d.get("least_free"), d.get("memory_total")) for d in watched["devices"]
+        ]
+        totals = [d.total for d in devices if d.total]
+        share = self.study.space.memory.device_floor
+        smallest = min(totals, default=0)
+        return judge_floor(devices, floor=share.of(smallest) / smallest if smallest else 0.0)
+
+
+def _bounded(value: float) -> float:
+    """A violation in [-1, 1], as all constraints are."""
+    return max(-1.0, min(1.0, value))
