@@ -14,6 +14,7 @@ from tuner.spec.parameter import Parameter
 from tuner.spec.points import baseline, first_points, grid_size
 from tuner.spec.resolve import resolve
 from tuner.spec.score import Gates
+from tuner.spec.soundness import check
 from tuner.spec.space import SearchSpace
 from tuner.spec.targets import notes
 from tuner.spec.values import key, label
@@ -31,6 +32,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
     Raises:
         SpaceError: When the space does not hold together on this machine.
     """
+    check(space, context)
     plan = layout(space, context)
     sections = (
         ("study", _study(space, context)),

@@ -147,7 +147,7 @@ class SpaceDocument(Strict):
     first: tuple[dict[Name, ChoiceValue], ...] = ()
     """Points to try right after the baseline; what a point leaves out is as in the baseline."""
     search: Search = Search()
-    """How points are chosen."""
+    """How points are chosen, and which are measured again."""
     budget: Budget
     """When the search ends."""
     workload: Workload | None = None
@@ -161,7 +161,7 @@ class SpaceDocument(Strict):
     hardware: HardwareOverride = HardwareOverride()
     """What is assumed in place of what is found on the machine."""
     export: Export = Export()
-    """The files that the winner becomes."""
+    """The files that the winner becomes, and where they go."""
 
     @model_validator(mode="after")
     def _one_load(self) -> SpaceDocument:
