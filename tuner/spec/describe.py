@@ -73,7 +73,8 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
 
 def _engine(space: SearchSpace) -> Iterator[str]:
     engine = space.engine
-    yield f"recipe {', '.join(space.recipes)}, started as a {engine.launch}"
+    manner = "as a process" if engine.launch == "process" else "in a container"
+    yield f"recipe {', '.join(space.recipes)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
     if engine.allow_code:
         yield "flags and variables that load code are allowed (allow_code: true)"

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
 from tuner.spec.base import EnvName, Strict, written_as
 from tuner.spec.expression import FUNCTIONS, WORDS, parse
@@ -29,6 +36,17 @@ def _free(name: str) -> str:
 
 ExpressionText = Annotated[str, AfterValidator(_parses)]
 """An expression of the small language, such as ``2 * workload.concurrency``."""
+
+
+def _whole_form(value: Any) -> str:
+    return "a text" if isinstance(value, str) else "a number"
+
+
+Whole = Annotated[
+    Annotated[int, Tag("a number")] | Annotated[ExpressionText, Tag("a text")],
+    Discriminator(_whole_form),
+]
+"""A whole number, or an expression that comes to one."""
 
 Name = Annotated[
     str,
@@ -147,9 +165,9 @@ class Parallel(Strict):
 
     members: Annotated[tuple[Name, ...], Field(min_length=1, max_length=6)]
     """The parameters that are the sizes."""
-    equals: ExpressionText | int | None = None
+    equals: Whole | None = None
     """What the product must be, as in hardware.devices."""
-    divides: ExpressionText | int | None = None
+    divides: Whole | None = None
     """What the product must divide."""
 
     @model_validator(mode="after")
