@@ -98,6 +98,7 @@ def test_nan_is_a_number() -> None:
         ("'': 1", 1, "a key is empty"),
         ("a: b: c", 1, "mapping values are not allowed"),
         ("a: 1\n\tb: 2", 2, "indent with spaces"),
+        ("a: {when: b in [1, 2]}", 1, "quote text that holds a bracket or a comma"),
         ("a: @b", 1, "quote text that begins with"),
         ("a: [1, 2", 1, "this is not YAML"),
         ("a: 'open", 1, "this is not YAML"),
