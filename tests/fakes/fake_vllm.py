@@ -9,6 +9,7 @@ of their own: what matters is that flags change them and that memory runs out wh
 from __future__ import annotations
 
 import argparse
+import ctypes
 import hashlib
 import json
 import os
@@ -59,6 +60,8 @@ def child(role: str) -> subprocess.Popen[bytes]:
 
 def be_child(role: str) -> None:
     """Live as an engine core or a worker until the end, holding what the switches say."""
+    if "daemonize" in SWITCHES and role == "Worker":
+        become_daemon()
     if "setsid" in SWITCHES and role == "Worker":
         os.setsid()
     if "retitle" in SWITCHES:
@@ -73,13 +76,51 @@ def be_child(role: str) -> None:
         be_worker()
 
 
+def become_daemon() -> None:
+    """Lose parent, session, folder, log and environment, as a daemon of the old school does."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    argv = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    os.execve(sys.executable, argv, {})  # noqa: S606 - no shell is the point
+
+
+def keep_forking() -> None:
+    """Have children for ever, each of which lives a moment."""
+    while True:
+        if os.fork() == 0:
+            time.sleep(0.02)
+            os._exit(0)
+        time.sleep(0.002)
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            continue
+
+
+def end_first_thread() -> None:
+    """End the first thread of this process and no other: it looks like a zombie and is none."""
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    ctypes.CDLL(None).syscall(60, 0)
+
+
+def wait_for(stop: threading.Event) -> None:
+    """Wait in slices: a signal that another thread took is handled when the first one wakes up."""
+    while not stop.wait(0.1):
+        pass
+
+
 def be_core() -> None:
     worker = child("Worker")
     say("core up", who="EngineCore")
     stop = threading.Event()
     if "ignore-term" not in SWITCHES:
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    stop.wait()
+    wait_for(stop)
     worker.terminate()
     worker.wait(5)
 
@@ -93,6 +134,14 @@ def be_worker() -> None:
         ballast[place] = 1
     if "stopped-worker" in SWITCHES:
         os.kill(os.getpid(), signal.SIGSTOP)
+    if "forking-worker" in SWITCHES:
+        keep_forking()
+    if "threadless-worker" in SWITCHES:
+        end_first_thread()
+    if "zombie-children" in SWITCHES:
+        for _ in range(3):
+            if os.fork() == 0:
+                os._exit(0)
     while True:
         time.sleep(3600)
 
@@ -315,13 +364,16 @@ def main() -> None:
             who="Worker",
         )
     Handler.engine = Engine(args)
+    Server.allow_reuse_port = "reuse-port" in SWITCHES
     server = Server((args.host, args.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say("Application startup complete.")
+    if "stopped-leader" in SWITCHES:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGSTOP)).start()
     if "leader-dies" in SWITCHES:
         time.sleep(float(os.environ.get("FAKE_DELAY", "0.5")))
         os.kill(os.getpid(), signal.SIGKILL)
-    stop.wait()
+    wait_for(stop)
     say("[shutdown] API server: shutdown triggered", source="launcher.py:254")
     core.terminate()
     core.wait(10)

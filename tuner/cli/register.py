@@ -7,7 +7,7 @@ import typer
 
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
-    from tuner.cli import engine, export, inspect, run, score, validate, verdict
+    from tuner.cli import engine, export, fidelity, inspect, run, score, validate, verdict
 
     app.command()(run.run)
     app.command()(run.resume)
@@ -20,4 +20,5 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.report)
     app.command("verdict")(verdict.verdict_command)
     app.command("score")(score.score)
+    app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")

@@ -25,11 +25,12 @@ def run(
     """
     from tuner.spec import load_space
     from tuner.store.ledger import Ledger
-    from tuner.trial.admission import check_targets
+    from tuner.trial.admission import check_port, check_targets
     from tuner.trial.session import enter_study
 
     wanted = load_space(space)
     check_targets(wanted)
+    check_port(wanted)
     with Ledger(context.obj, write=True) as ledger:
         row = enter_study(ledger, wanted, space)
         _work(ledger, row.name, trials)

@@ -72,6 +72,8 @@ class Engine(Strict):
     """The model's name in requests."""
     launch: Literal["process", "docker"] = "process"
     """How the engine is started."""
+    port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """TCP port on 127.0.0.1 that it serves on; left out, a free one is chosen for each start."""
     flags: dict[FlagName, FlagValue] = Field(default_factory=dict)
     """Flags of the server that stay as they are; true is the bare flag."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator
 
 from tuner.build import Recipe, load_recipe
+from tuner.launch import ports
 from tuner.spec import SearchSpace
 from tuner.spec.strict_yaml import Place
 
@@ -24,6 +25,16 @@ def check_targets(space: SearchSpace) -> None:
                 raise space.source.error(
                     place, f"recipe {recipe.name} knows no variable {name}", mend
                 )
+
+
+def check_port(space: SearchSpace) -> None:
+    """Refuse a port that somebody holds, before anything is built.
+
+    Raises:
+        PortTaken: When the search space asks for a port that is taken.
+    """
+    if space.engine.port is not None:
+        ports.require_free(space.engine.port)
 
 
 def _check_flags(space: SearchSpace, recipe: Recipe) -> None:

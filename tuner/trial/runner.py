@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launch, LaunchPlan, Proof
+from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
@@ -129,7 +129,9 @@ class TrialRunner:
             argv=(*argv, *deployment.argv),
             env=whole_environment(dict(engine.env), deployment),
             folder=study.trial_folder(trial.number, trial.attempt),
+            port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
+            grace=Grace(term=study.space.engine.deadlines.stop),
             labels={"study": study.row.name, "trial": str(trial.number)},
         )
 
@@ -154,7 +156,7 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending = Ending.of_wait(waited, pulse.patience())
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
