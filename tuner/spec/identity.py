@@ -25,7 +25,20 @@ def meaning_of(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[s
     change while a study goes on. Formatting, comments, the order of keys, spellings of flags and
     of durations, and values that are the defaults anyway make no difference.
     """
-    plain = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return _meaning(document, files, whole=False)
+
+
+def spelled_out(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[str, Any]:
+    """The meaning with every default written out, for showing differences."""
+    return _meaning(document, files, whole=True)
+
+
+def _meaning(
+    document: SpaceDocument, files: Mapping[str, UsedFile], *, whole: bool
+) -> dict[str, Any]:
+    plain = document.model_dump(
+        mode="json", by_alias=True, exclude_defaults=not whole, exclude_none=whole
+    )
     if "workload" in plain:
         plain["workloads"] = {"main": plain.pop("workload")}
     kept = {key: _meant(key, value) for key, value in plain.items() if key not in _NOT_MEANT}
