@@ -53,6 +53,7 @@ rules:
   - reason: for another reason
     forbid: seqs == 2
 engine:
+  port: 8000
   flags:
     --max-model-len: 100
     --tensor-parallel-size: 2

@@ -15,7 +15,9 @@ from tuner.spec.schema import schema
 Build = Callable[..., SearchSpace]
 
 PAGE = Path("docs/reference/search-space.md")
-EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+EXAMPLES = re.findall(
+    r"^```yaml\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+)
 FILES = {
     "chat.jinja": "{{ messages }}",
     "other.jinja": "{{ messages }}!",

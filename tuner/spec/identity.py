@@ -21,8 +21,8 @@ Meaning = Mapping[str, Any]
 def meaning_of(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[str, Any]:
     """The meaning of a search space as plain JSON.
 
-    The study's name, texts for people, the budget and the export are no part of it: they may
-    change while a study goes on. Formatting, comments, the order of keys, spellings of flags and
+    The study's name, texts for people, the budget, the export and the server's port are no part of
+    it: they may change while a study goes on. Formatting, comments, the order of keys, spellings of flags and
     of durations, and values that are the defaults anyway make no difference.
     """
     return _meaning(document, files, whole=False)
@@ -41,6 +41,7 @@ def _meaning(
     )
     if "workload" in plain:
         plain["workloads"] = {"main": plain.pop("workload")}
+    plain["engine"].pop("port", None)
     kept = {key: _meant(key, value) for key, value in plain.items() if key not in _NOT_MEANT}
     return {**kept, "files": {name: file.digest for name, file in sorted(files.items())}}
 
