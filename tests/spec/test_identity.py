@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from tuner.spec import SearchSpace, difference
+from tuner.spec import (
+    Context,
+    Hardware,
+    SearchSpace,
+    assignment,
+    difference,
+    enumerate_points,
+    resolve,
+)
 
 Build = Callable[..., SearchSpace]
 
@@ -123,3 +134,84 @@ def test_long_values_are_cut_in_the_difference(build: Build) -> None:
     (line,) = difference(build(ONE), build(ONE.replace("[1, 2]", f"[{many}]")))
     assert len(line) < 200
     assert line.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("env: {value: a b}", "env: {value: a  b}"),
+        ("flags: {--x: {unit: 1}}", "flags: {--x: {unit: 2}}"),
+        ("flags: {--x: {when: not an expression}}", "flags: {--x: {when: an expression}}"),
+        ("flags: {--x: {reason: [a]}}", "flags: {--x: {reason: [b]}}"),
+    ],
+)
+def test_values_are_kept_whatever_their_keys_are_called(
+    build: Build, text: str, other: str
+) -> None:
+    engine = "engine: {{recipe: cpu, model: {{make: x}}, {}}}"
+    one, two = build(engine.format(text)), build(engine.format(other))
+    assert one.fingerprint != two.fingerprint
+    assert len(difference(one, two)) == 1
+
+
+NAMES = """
+parameters:
+  unit: {flag: --xa, baseline: a b}
+  value: {flag: --xb, baseline: 1}
+  mode: {bundle: {description: {flags: {--xc: 1}}, reason: {}}, baseline: reason}
+groups: {when: {points: [{unit: a b, value: 1}, {unit: c, value: 2}]}}
+first: [{unit: c, value: 2}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("{unit: c, value: 2}", "{unit: d, value: 2}"), ("--xc: 1", "--xc: 2"), ("--xa", "--xd")],
+)
+def test_names_that_people_choose_are_no_words_of_the_form(
+    build: Build, old: str, new: str
+) -> None:
+    assert build(NAMES).fingerprint != build(NAMES.replace(old, new)).fingerprint
+
+
+KEYS = """
+engine: {recipe: cpu, model: {make: x, seed: 1}, flags: {--xa: 1, --xb: {c: 1, d: 2}}, env: {A: 1, B: 2}}
+parameters:
+  tp: {flag: -tp, baseline: 2}
+  pp: {flag: -pp, baseline: 1}
+  mode: {bundle: {fast: {flags: {--xe: 1, --xf: 2}}, safe: {}, best: {env: {C: 1}}}, baseline: safe}
+  depth: {env: DEPTH, choices: [3, 1, auto], baseline: auto, when: mode == 'fast'}
+  low: {flag: --xc, baseline: 1}
+  high: {flag: --xd, baseline: 1}
+groups:
+  shares: {grids: [{tp: [1, 2], pp: [1, 2]}, {tp: [4], pp: [1]}]}
+  bounds: {together: {low: [1, 2], high: [1, 8]}}
+computed: {seqs: {flag: --max-num-seqs, value: 2 * tp}, twice: {env: D, value: 2 * seqs}}
+"""
+
+
+def _shuffled(value: Any, rng: random.Random) -> Any:
+    if isinstance(value, dict):
+        keys = list(value)
+        rng.shuffle(keys)
+        return {key: _shuffled(value[key], rng) for key in keys}
+    return [_shuffled(item, rng) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_keys_changes_neither_the_meaning_nor_the_numbers(
+    build: Build, seed: int
+) -> None:
+    """A study keeps points as numbers; they must mean the same after a file was put in order."""
+    one = build(KEYS)
+    other = build(
+        yaml.safe_dump(_shuffled(yaml.safe_load(KEYS), random.Random(seed)), sort_keys=False)
+    )
+    assert one.fingerprint == other.fingerprint
+    here, there = (Context.of(space, Hardware(4, 8, 2**36)) for space in (one, other))
+    points = list(enumerate_points(one, here))
+    assert len(points) == 5 * 2 * 5
+    for point in points:
+        assert assignment(one, point, here) == assignment(other, point, there)
+        wanted, found = resolve(one, point, here), resolve(other, point, there)
+        assert (sorted(wanted.argv), wanted.env) == (sorted(found.argv), found.env)
