@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from moe.cases import Case
 from torch import Tensor
 
 from enginex.moe.contract import Form
@@ -64,6 +65,24 @@ def loaded(w13: Tensor, w2: Tensor) -> Any:
         w13_weight=torch.nn.Parameter(w13, requires_grad=False),
         w2_weight=torch.nn.Parameter(w2, requires_grad=False),
     )
+
+
+def real(cls: type, case: Case) -> tuple[Any, Any]:
+    """Load a layer into one of vLLM's own classes, past a constructor that wants the whole configuration."""
+    experts: Any = object.__new__(cls)
+    experts.moe_config = config(case.w2, case.ids.shape[1], case.form.activation)
+    layer = torch.nn.Module()
+    layer.w13_weight = torch.nn.Parameter(case.w13.clone(), requires_grad=False)
+    layer.w2_weight = torch.nn.Parameter(case.w2.clone(), requires_grad=False)
+    b13, b2 = case.form.b13, case.form.b2
+    if b13 is not None and b2 is not None:
+        layer.w13_bias = torch.nn.Parameter(b13.clone(), requires_grad=False)
+        layer.w2_bias = torch.nn.Parameter(b2.clone(), requires_grad=False)
+    experts.quant_config = SimpleNamespace(
+        w1_bias=getattr(layer, "w13_bias", None), w2_bias=getattr(layer, "w2_bias", None)
+    )
+    experts.process_weights_after_loading(layer)
+    return experts, layer
 
 
 def step(

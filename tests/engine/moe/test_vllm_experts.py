@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from moe.cases import Case, make
-from moe.stand_in import Activation, step
+from moe.stand_in import real, step
 
 from enginex.moe.names import AUTO, COMPILED, NATIVE, VARIANTS
 from enginex.moe.reference import reference
@@ -22,11 +24,6 @@ cpu_moe = pytest.importorskip("vllm.model_executor.layers.fused_moe.experts.cpu_
 OURS = [
     v for v in VARIANTS if v not in {NATIVE, AUTO} and (v != COMPILED or library_path().exists())
 ]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def amx() -> None:
-    torch.cpu._init_amx()
 
 
 @pytest.fixture(params=["amx", "vec"])
@@ -43,25 +40,7 @@ def layer_of(request: pytest.FixtureRequest) -> Iterator[Any]:
         switches.append(switch)
         patch_experts(cpu_moe, switch)
         cls = cpu_moe.X86CPUUnquantizedExperts if request.param == "amx" else parent
-        experts = object.__new__(cls)
-        experts.moe_config = SimpleNamespace(
-            experts_per_token=case.ids.shape[1],
-            activation=Activation(case.form.activation),
-            in_dtype=case.w2.dtype,
-            intermediate_size_per_partition=case.w2.shape[2],
-            moe_parallel_config=SimpleNamespace(use_ep=False, tp_rank=0),
-        )
-        layer = torch.nn.Module()
-        layer.w13_weight = torch.nn.Parameter(case.w13.clone(), requires_grad=False)
-        layer.w2_weight = torch.nn.Parameter(case.w2.clone(), requires_grad=False)
-        b13, b2 = case.form.b13, case.form.b2
-        if b13 is not None and b2 is not None:
-            layer.w13_bias = torch.nn.Parameter(b13.clone(), requires_grad=False)
-            layer.w2_bias = torch.nn.Parameter(b2.clone(), requires_grad=False)
-        experts.quant_config = SimpleNamespace(
-            w1_bias=getattr(layer, "w13_bias", None), w2_bias=getattr(layer, "w2_bias", None)
-        )
-        experts.process_weights_after_loading(layer)
+        experts, layer = real(cls, case)
         switch.announce()
         return experts, layer, lines
 
@@ -108,3 +87,16 @@ def test_the_compiled_kernel_keeps_no_second_copy(layer_of: Any) -> None:
     assert "kept_mib=0" in lines[0]
     _, _, lines = layer_of(Settings(moe=True, moe_impl="loop"), case)
     assert "kept_mib=12" in lines[0]
+
+
+@pytest.mark.skipif(not library_path().exists(), reason="needs the compiled kernel")
+@pytest.mark.skipif(not torch.cpu._is_amx_tile_supported(), reason="this processor has no AMX")
+def test_the_check_at_load_time_asks_linux_for_amx() -> None:
+    """In a process that has not multiplied anything yet, vLLM's AMX kernel alone would be an illegal instruction."""
+    here = Path(__file__)
+    code = f"import sys; sys.path.insert(0, {str(here.parent.parent)!r}); import moe.first_use"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "effective=compiled" in done.stdout
