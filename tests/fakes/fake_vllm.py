@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -20,13 +21,14 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
+from pathlib import Path
 from typing import Any
-
-import setproctitle
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
+FORK = bool(os.environ.get("FAKE_FORK"))
+"""Whether the core and the worker are forks: the same processes, without the time that programs take."""
 
 
 def say(
@@ -54,7 +56,32 @@ def parse() -> argparse.Namespace:
 # --- processes -----------------------------------------------------------------------------------
 
 
-def child(role: str) -> subprocess.Popen[bytes]:
+class Fork:
+    """A fork that lives as a core or a worker, with as much of a ``Popen`` as is needed."""
+
+    def __init__(self, role: str) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            be_child(role)
+            os._exit(0)
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.005)
+        raise TimeoutError
+
+
+def child(role: str) -> subprocess.Popen[bytes] | Fork:
+    if FORK:
+        return Fork(role)
     return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
 
 
@@ -67,6 +94,8 @@ def be_child(role: str) -> None:
     if "retitle" in SWITCHES:
         if "wipe" in SWITCHES:
             os.environ.pop("SPT_NOENV", None)
+        import setproctitle
+
         setproctitle.setproctitle(f"VLLM::{role}")
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -110,7 +139,7 @@ def end_first_thread() -> None:
 
 def wait_for(stop: threading.Event) -> None:
     """Wait in slices: a signal that another thread took is handled when the first one wakes up."""
-    while not stop.wait(0.1):
+    while not stop.wait(0.02):
         pass
 
 
@@ -192,6 +221,8 @@ def fail_config(text: str) -> None:
 
 
 def misbehave_at_start() -> None:
+    if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "

@@ -144,9 +144,9 @@ def _baseline(ledger: Ledger, study: int) -> dict[str, Any] | None:
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:
-    rows = ledger.db.execute(
+    rows = ledger.db.rows(
         "SELECT score FROM trials WHERE study=? AND feasible=1 AND score IS NOT NULL"
-        " ORDER BY ended DESC LIMIT ?",
+        " AND history IS NULL ORDER BY ended DESC LIMIT ?",
         (study, _SCORES),
     )
     return [float(score) for (score,) in rows][::-1]

@@ -6,6 +6,8 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -26,9 +28,9 @@ from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
+from tuner.trial.recovery import HOST
+from tuner.trial.retry import again
 from tuner.verdict import TrialStage
-
-MAX_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
@@ -71,23 +73,13 @@ class TrialRunner:
         """
         while True:
             trial = self._attempt(trial)
-            if not self._again(trial):
+            steps = self._study.ledger.transitions(trial.study, trial.number)
+            if self._study.cancelled.is_set() or not again(trial, steps):
                 return trial
             self._study.voice.say(
                 "retry", trial.number, verdict=trial.verdict, attempt=trial.attempt
             )
             trial = self._study.ledger.advance(trial, Stage.PLANNED)
-
-    def _again(self, trial: TrialRow) -> bool:
-        """Whether the trial is to be started once more, by what ended it and how often."""
-        if self._study.cancelled.is_set() or trial.judgement is None:
-            return False
-        retry = trial.judgement["retry"]
-        if retry == "after_cleanup":
-            return trial.attempt < MAX_ATTEMPTS
-        if retry == "confirm_once":
-            return trial.attempt < 2
-        return False
 
     # --- one attempt -----------------------------------------------------------------------------
 
@@ -108,7 +100,12 @@ class TrialRunner:
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
-        study.ledger.launch_seen(launch_id, launch.identity())
+        with stopped_on_failure(launch):
+            study.ledger.launch_seen(launch_id, launch.identity())
+            return _Live(trial, launch, launch_id, self._watch(trial, plan, launch))
+
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+        study = self._study
         watch = Watch(
             study.devices,
             path=plan.folder / "telemetry.jsonl",
@@ -118,7 +115,7 @@ class TrialRunner:
         for pid in launch.pids():
             watch.follow(pid)
         watch.start()
-        return _Live(trial, launch, launch_id, watch)
+        return watch
 
     def _plan(self, trial: TrialRow) -> LaunchPlan:
         study = self._study
@@ -224,9 +221,10 @@ class TrialRunner:
         """Stop the engine, say why the trial ended, and prove that nothing is left."""
         study = self._study
         live.ending.note_exit(live.launch.exit())
-        live.trial = self._advance(live.trial, Stage.STOPPING)
-        starting = live.ending.stage is TrialStage.STARTING
-        proof = live.launch.stop(at_once=starting or live.ending.hung)
+        with stopped_on_failure(live.launch):
+            live.trial = self._advance(live.trial, Stage.STOPPING)
+            starting = live.ending.stage is TrialStage.STARTING
+            proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
@@ -244,10 +242,11 @@ class TrialRunner:
         study = self._study
         study.ledger.launch_over(live.launch_id, "quarantined", asdict(proof))
         reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
-        study.ledger.quarantine("host", reason)
+        study.ledger.quarantine(HOST, reason)
         study.voice.say("quarantine", live.trial.number, reason=reason)
         raise ResidueFound(
-            f"the engine could not be proven gone, so nothing more is started: {reason}"
+            f"the engine could not be proven gone, so nothing more is started: {reason}. "
+            "`tuner doctor` says more"
         )
 
     def _advance(
@@ -263,6 +262,16 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+@contextmanager
+def stopped_on_failure(launch: Launch) -> Iterator[None]:
+    """End an engine at once when the block raises: a full disk or an impatient user must not leave it."""
+    try:
+        yield
+    except BaseException:
+        launch.stop(at_once=True)
+        raise
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from tuner.trial.foresight import Foresight
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
@@ -114,7 +115,7 @@ class StudyRunner:
         for trial in waiting:
             if self._stopped:
                 return
-            self._run(trial)
+            self._take(trial)
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
@@ -198,12 +199,12 @@ class StudyRunner:
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
-        trial = self._plan(origin, wanted, chosen)
-        broken = violations(self._study.space, wanted, self._study.context)
-        objection = _rejection([rule.reason for rule in broken]) if broken else None
-        if objection is None:
-            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        """Plan a point and take it on; whether it ran."""
+        return self._take(self._plan(origin, wanted, chosen))
+
+    def _take(self, trial: TrialRow) -> bool:
+        """Run a planned trial, unless it can be known beforehand that it cannot run; whether it ran."""
+        objection = None if trial.launched else self._objection(trial)
         if objection is None:
             self._run(trial)
             return True
@@ -211,6 +212,15 @@ class StudyRunner:
         ledger = self._study.ledger
         self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
+
+    def _objection(self, trial: TrialRow) -> dict[str, Any] | None:
+        """Why a trial need not be started; a repeat has run before, so nothing speaks against it."""
+        if trial.origin is Origin.REPEAT:
+            return None
+        broken = violations(self._study.space, trial.params, self._study.context)
+        if broken:
+            return _rejection([rule.reason for rule in broken])
+        return self._foresight.objection(Deployment.from_json(trial.deployment))
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
         study = self._study
@@ -231,7 +241,7 @@ class StudyRunner:
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
         trial = self._runner.run(trial)
-        if trial.verdict == "cancelled":
+        if trial.verdict == CANCELLED:
             self._study.ledger.advance(trial, Stage.PLANNED)
             return
         self._tell(trial)
