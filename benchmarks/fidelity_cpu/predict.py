@@ -168,7 +168,8 @@ def predictions(out: Path) -> dict[str, dict[Cell, Predicted]]:
         model = fit_steps(Setting(f"tp{ranks}", eager=True), steps)
         profile = json.loads((out / f"operators-tp{ranks}.json").read_text())
         gaps = WithGaps(model, gap_of(folder, steps))
-        for name, step_time in zip(METHODS, (OperatorSum(profile), model, gaps), strict=True):
+        times: tuple[StepTime, ...] = (OperatorSum(profile), model, gaps)
+        for name, step_time in zip(METHODS, times, strict=True):
             for cell in cells():
                 if cell.tp == ranks:
                     seen = None if name == METHODS[0] else model

@@ -244,6 +244,7 @@ class Engine:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are written apart
     engine: Engine
 
     def log_message(self, *_: Any) -> None:

@@ -14,13 +14,16 @@ from tuner.launch import shm
 
 pytestmark = pytest.mark.xdist_group("engines")
 
-_NEIGHBOUR = """
-import sys
+_HOLDER = """
+import multiprocessing, sys, time
 from multiprocessing import resource_tracker, shared_memory
-block = shared_memory.SharedMemory(name=sys.argv[1], create=True, size=4096)
-resource_tracker.unregister(block._name, "shared_memory")
-print("up", flush=True)
-sys.stdin.readline()
+lock = multiprocessing.get_context("spawn").Lock()
+block = shared_memory.SharedMemory(create=True, size=4096)
+if sys.argv[1] == "leak":
+    for name, kind in ((lock._semlock.name, "semaphore"), (block._name, "shared_memory")):
+        resource_tracker.unregister(name, kind)
+print(lock._semlock.name.removeprefix("/"), block.name, flush=True)
+time.sleep(60)
 """
 
 _LATE = """
@@ -30,6 +33,52 @@ with open(sys.argv[1], "r+b") as block:
     held = mmap.mmap(block.fileno(), 0)
 time.sleep(5)
 """
+
+
+@pytest.fixture(params=["keep", "leak"])
+def holder(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
+    """A process that holds a named semaphore and a block of shared memory."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _HOLDER, request.param], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    semaphore, block = child.stdout.readline().split()
+    names = {f"sem.{semaphore}", block}
+    yield child, names
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    deadline = time.monotonic() + 5
+    while set(shm.snapshot()) & names and time.monotonic() < deadline:
+        for name in names:
+            (shm.SHM / name).unlink(missing_ok=True)
+
+
+def test_what_a_neighbour_holds_is_not_left_over(
+    holder: tuple[subprocess.Popen[str], set[str]],
+) -> None:
+    child, names = holder
+    assert names <= set(shm.snapshot())
+    before = tuple(name for name in shm.snapshot() if name not in names)
+    assert shm.mapped_by([child.pid]) == names
+    assert not names & set(shm.leftovers(before))
+    shm.sweep(before, frozenset(names))
+    assert names <= set(shm.snapshot())
+
+
+def test_what_nobody_holds_is_left_over_and_swept(tmp_path: Path) -> None:
+    before = shm.snapshot()
+    path = shm.SHM / "psm_tuner_test"
+    path.touch()
+    (shm.SHM / "somebodys_data").touch()
+    try:
+        assert shm.leftovers(before) == ("psm_tuner_test",)
+        assert shm.sweep(before, frozenset({"psm_tuner_test"})) == ()
+        assert not path.exists()
+        assert (shm.SHM / "somebodys_data").exists()
+    finally:
+        (shm.SHM / "somebodys_data").unlink()
+        path.unlink(missing_ok=True)
 
 
 def name(kind: str = "psm_") -> str:
@@ -80,25 +129,6 @@ def test_what_was_there_before_and_what_is_of_no_engines_kind_stays(made: list[s
     assert (shm.SHM / other).exists()
 
 
-def test_a_neighbours_mapped_block_stays_whatever_its_name(made: list[str]) -> None:
-    before = shm.snapshot()
-    theirs = name()
-    made.append(theirs)
-    neighbour = subprocess.Popen(
-        [sys.executable, "-c", _NEIGHBOUR, theirs],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert neighbour.stdout is not None
-    neighbour.stdout.readline()
-    assert shm.mapped_by([neighbour.pid]) == {theirs}
-    assert shm.leftovers(before) == ()
-    assert shm.sweep(before, frozenset({theirs})) == ()
-    assert (shm.SHM / theirs).exists()
-    neighbour.communicate("\n")
-
-
 def test_a_neighbour_that_maps_its_block_a_moment_later_keeps_it(made: list[str]) -> None:
     before = shm.snapshot()
     theirs = leave(made)
@@ -131,47 +161,3 @@ def test_without_shared_memory_there_is_nothing(
     monkeypatch.setattr(shm, "SHM", tmp_path / "none")
     assert shm.snapshot() == ()
     assert shm.leftovers(()) == ()
-
-
-_HOLDER = """
-import multiprocessing, sys, time
-from multiprocessing import resource_tracker, shared_memory
-lock = multiprocessing.get_context("spawn").Lock()
-block = shared_memory.SharedMemory(create=True, size=4096)
-if sys.argv[1] == "leak":
-    for name, kind in ((lock._semlock.name, "semaphore"), (block._name, "shared_memory")):
-        resource_tracker.unregister(name, kind)
-print(lock._semlock.name.removeprefix("/"), block.name, flush=True)
-time.sleep(60)
-"""
-
-
-@pytest.fixture(params=["keep", "leak"])
-def holder(request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], set[str]]]:
-    """A process that holds a named semaphore and a block of shared memory."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", _HOLDER, request.param], stdout=subprocess.PIPE, text=True
-    )
-    assert child.stdout is not None
-    semaphore, block = child.stdout.readline().split()
-    names = {f"sem.{semaphore}", block}
-    yield child, names
-    child.kill()
-    child.wait()
-    child.stdout.close()
-    deadline = time.monotonic() + 5
-    while set(shm.snapshot()) & names and time.monotonic() < deadline:
-        for name in names:
-            (shm.SHM / name).unlink(missing_ok=True)
-
-
-def test_what_a_neighbour_holds_is_not_left_over(
-    holder: tuple[subprocess.Popen[str], set[str]],
-) -> None:
-    child, names = holder
-    assert names <= set(shm.snapshot())
-    before = tuple(name for name in shm.snapshot() if name not in names)
-    assert shm.mapped_by([child.pid]) == names
-    assert not names & set(shm.leftovers(before))
-    shm.sweep(before, frozenset(names))
-    assert names <= set(shm.snapshot())

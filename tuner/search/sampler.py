@@ -87,7 +87,8 @@ class Sampler:
 
     def _best_candidate(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
         """The first new suggestion that is expected to be feasible, else the least infeasible one."""
-        slope = fit(self._axes, self._lessons)
+        # Chance alone is asked for chance alone: it must not depend on what was measured.
+        slope = fit(self._axes, self._lessons if self._kind == "tpe" else ())
         candidates: list[tuple[float, Trial, Assignment]] = []
         for attempt in range(_TRIES):
             # A sampler that has settled suggests the same point again; then chance decides.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tuner.launch.base import Exit, Launch
+from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
 from tuner.load.record import Record
 from tuner.verdict import (
@@ -32,6 +33,7 @@ class Ending:
         cancelled: Whether the study was told to stop.
         stalled: Whether a load made no progress while the engine was up.
         broken: A request that a live engine failed to answer, where that ended the trial.
+        kills_before: Count of the kernel's out-of-memory kills before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -45,9 +47,10 @@ class Ending:
     broken: Record | None = None
     silence: float | None = None
     deadline: float | None = None
+    kills_before: int | None = field(default_factory=oom_kills)
 
     @classmethod
-    def of_wait(cls, waited: Waited, patience: Patience) -> Ending:
+    def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
         """The ending of a trial whose engine never became ready."""
         hung = waited.ended is Ended.HUNG
         return cls(
@@ -56,6 +59,7 @@ class Ending:
             cancelled=waited.ended is Ended.CANCELLED,
             silence=waited.silence if hung else None,
             deadline=patience.silent if hung else None,
+            kills_before=kills_before,
         )
 
     @property
@@ -81,6 +85,14 @@ class Ending:
             self.exit = found
 
     @property
+    def kills(self) -> int | None:
+        """Out-of-memory kills since the start, ours included; None where the kernel does not say."""
+        if self.exit is not None and self.exit.over_limit:
+            return 1
+        now = oom_kills()
+        return None if now is None or self.kills_before is None else now - self.kills_before
+
+    @property
     def asked(self) -> Asked:
         """Whether the engine's end is our doing, and why."""
         if self.exit is not None:
@@ -95,6 +107,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
 
     Called when the engine has been stopped, so that its log is complete.
     """
+    counted = launch.memory().kills
     return judge(
         Evidence(
             log=read_log(launch.log),
@@ -107,7 +120,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
-            oom_kills=launch.memory().kills,
+            oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
         )
     )

@@ -31,10 +31,10 @@
 
 namespace ENGINEX_CONCAT(enginex_, ENGINEX_ISA) {
 
-constexpr int kRows = 16;  // rows of a block
-constexpr int kMost = 8;   // tokens that one pass over a block serves
-constexpr int kStreams = 8;  // places that are read in turn
-constexpr int kPanel = kStreams * kRows;
+constexpr int kRows = 16;    // rows of a block
+constexpr int kMost = 8;     // tokens that one pass over a panel serves
+constexpr int kStreams = 4;  // places that are read in turn
+constexpr int kPanel = 16 * kRows;
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;
@@ -152,16 +152,19 @@ static inline float sum(Vec v) {
 //
 // Each Dot has: the type of the elements in memory (Raw), the type in which vectors are kept (In), and
 // panel<M>(w, rows, k, x, y): y[m][r] = Σ_k W[r][k]·x[m][k] for r < rows ≤ kPanel, where the panel's rows follow each
-// other at w. All of them read several places of the panel in turn. Memory answers up to a third faster that way
-// than to one reader that goes straight through: more pages are looked up and more lines under way at once.
+// other at w. All of them read a few places of the panel in turn, a few cache lines at each, and go on from there:
+// memory answers up to a third faster that way than to one reader that goes straight through, as more pages are
+// looked up and more lines are under way at once.
 
 constexpr int kVectors = kLanes == 16 ? 32 : 16;  // registers
 
-// How many places to read in turn when each has `sums` sums under way and `more` other registers are needed.
+// How many places to read in turn, and lines at each, when a place has `sums` sums under way and a line needs `more`
+// registers besides: as many as there are registers for.
 static constexpr int streams(int sums, int more) {
-  for (int s = kStreams; s > 1; s /= 2)
-    if (s * sums + more <= kVectors) return s;
-  return 1;
+  return kStreams * sums + more < kVectors ? kStreams : kStreams / 2 * sums + more < kVectors ? kStreams / 2 : 1;
+}
+static constexpr int lines(int sums, int more) {
+  return streams(sums, more) * sums + 4 * more < kVectors ? 4 : streams(sums, more) * sums + 2 * more < kVectors ? 2 : 1;
 }
 
 template <class D>
@@ -173,26 +176,26 @@ struct RowsDot {
 
   template <int M>
   static inline void panel(const Raw* w, int64_t rows, int64_t k, const In* const* x, float (*y)[kPanel]) {
-    constexpr int S = streams(M, M + 1);
-    int64_t r = 0;
-    for (; r + S <= rows; r += S) some<M, S>(w + r * k, k, x, y, r);
-    for (; r < rows; r++) some<M, 1>(w + r * k, k, x, y, r);
+    constexpr int S = streams(M, M);
+    const int64_t lag = rows / S;
+    for (int64_t r = 0; r < lag; r++) some<M, S>(w, lag, k, x, y, r);
+    for (int64_t r = S * lag; r < rows; r++) some<M, 1>(w, 0, k, x, y, r);
   }
 
   template <int M, int S>
-  static inline void some(const Raw* w, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+  static inline void some(const Raw* w, int64_t lag, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
     const int64_t whole = k / kLanes * kLanes;
     Vec acc[S][M] = {};
     for (int64_t at = 0; at < whole; at += kLanes)
       for (int s = 0; s < S; s++) {
-        const Vec part = D::load(w + s * k + at);
+        const Vec part = D::load(w + (r + s * lag) * k + at);
         for (int m = 0; m < M; m++) acc[s][m] += part * *(const VecU*)(x[m] + at);
       }
     for (int s = 0; s < S; s++)
       for (int m = 0; m < M; m++) {
         float total = sum(acc[s][m]);
-        for (int64_t i = whole; i < k; i++) total += D::one(w[s * k + i]) * x[m][i];
-        y[m][r + s] = total;
+        for (int64_t i = whole; i < k; i++) total += D::one(w[(r + s * lag) * k + i]) * x[m][i];
+        y[m][r + s * lag] = total;
       }
   }
 };
@@ -206,24 +209,26 @@ struct LanesDot {
 
   template <int M>
   static inline void panel(const Raw* w, int64_t rows, int64_t k, const In* const* x, float (*y)[kPanel]) {
-    constexpr int S = streams(M * kParts, M + 1);
-    int64_t r = 0;
-    for (; r + S * kRows <= rows; r += S * kRows) some<M, S>(w + r * k, k, x, y, r);
-    for (; r < rows; r += kRows) some<M, 1>(w + r * k, k, x, y, r);
+    constexpr int S = streams(M * kParts, 1);
+    const int64_t lag = rows / (S * kRows) * kRows;
+    for (int64_t r = 0; r < lag; r += kRows) some<M, S>(w, lag, k, x, y, r);
+    for (int64_t r = S * lag; r < rows; r += kRows) some<M, 1>(w, 0, k, x, y, r);
   }
 
   template <int M, int S>
-  static inline void some(const Raw* w, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+  static inline void some(const Raw* w, int64_t lag, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+    constexpr int U = 4;  // divides k in this layout
     Vec acc[S][M][kParts] = {};
-    for (int64_t at = 0; at < k; at++)
+    for (int64_t at = 0; at < k; at += U)
       for (int s = 0; s < S; s++)
-        for (int p = 0; p < kParts; p++) {
-          const Vec column = D::load(w + (s * k + at) * kRows + p * kLanes);
-          for (int m = 0; m < M; m++) acc[s][m][p] += column * x[m][at];
-        }
+        for (int u = 0; u < U; u++)
+          for (int p = 0; p < kParts; p++) {
+            const Vec column = D::load(w + (r + s * lag) * k + (at + u) * kRows + p * kLanes);
+            for (int m = 0; m < M; m++) acc[s][m][p] += column * x[m][at + u];
+          }
     for (int s = 0; s < S; s++)
       for (int m = 0; m < M; m++)
-        for (int p = 0; p < kParts; p++) *(VecU*)(&y[m][r + s * kRows + p * kLanes]) = acc[s][m][p];
+        for (int p = 0; p < kParts; p++) *(VecU*)(&y[m][r + s * lag + p * kLanes]) = acc[s][m][p];
   }
 };
 
@@ -245,32 +250,36 @@ struct PairsDotBf16 {
 
   template <int M>
   static inline void panel(const Raw* w, int64_t rows, int64_t k, const In* const* x, float (*y)[kPanel]) {
-    constexpr int S = streams(M, M + 1);
-    int64_t r = 0;
-    for (; r + S * kRows <= rows; r += S * kRows) some<M, S>(w + r * k, k, x, y, r);
-    if constexpr (S > 4)
-      for (; r + 4 * kRows <= rows; r += 4 * kRows) some<M, 4>(w + r * k, k, x, y, r);
-    for (; r < rows; r += kRows) some<M, 1>(w + r * k, k, x, y, r);
+    constexpr int S = streams(M, M);
+    const int64_t lag = rows / (S * kRows) * kRows;
+    for (int64_t r = 0; r < lag; r += kRows) some<M, S>(w, lag, k, x, y, r);
+    for (int64_t r = S * lag; r < rows; r += kRows) some<M, 1>(w, 0, k, x, y, r);
   }
 
   template <int M, int S>
-  static inline void some(const Raw* w, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+  static inline void some(const Raw* w, int64_t lag, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+    constexpr int U = lines(M, M);  // divides k / 2 in this layout
     __m512 acc[S][M];
     for (int s = 0; s < S; s++)
       for (int m = 0; m < M; m++) acc[s][m] = _mm512_setzero_ps();
-    for (int64_t at = 0; at < k; at += 2) {
-      __m512bh vector[M];
+    for (int64_t at = 0; at < k; at += 2 * U) {
+      __m512bh vector[U][M];
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++)
 #pragma GCC unroll 8
-      for (int m = 0; m < M; m++) vector[m] = broadcast_pair(x[m] + at);
+        for (int m = 0; m < M; m++) vector[u][m] = broadcast_pair(x[m] + at + 2 * u);
+#pragma GCC unroll 4
+      for (int s = 0; s < S; s++)
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const Raw* line = w + (r + s * lag) * k + (at + 2 * u) * kRows;
+          const __m512bh column = (__m512bh)_mm512_loadu_si512(line);
 #pragma GCC unroll 8
-      for (int s = 0; s < S; s++) {
-        const __m512bh column = (__m512bh)_mm512_loadu_si512(w + (s * k + at) * kRows);
-#pragma GCC unroll 8
-        for (int m = 0; m < M; m++) acc[s][m] = _mm512_dpbf16_ps(acc[s][m], column, vector[m]);
-      }
+          for (int m = 0; m < M; m++) acc[s][m] = _mm512_dpbf16_ps(acc[s][m], column, vector[u][m]);
+        }
     }
     for (int s = 0; s < S; s++)
-      for (int m = 0; m < M; m++) _mm512_storeu_ps(&y[m][r + s * kRows], acc[s][m]);
+      for (int m = 0; m < M; m++) _mm512_storeu_ps(&y[m][r + s * lag], acc[s][m]);
   }
 };
 
@@ -282,31 +291,44 @@ struct RowsDotBf16 {
 
   template <int M>
   static inline void panel(const Raw* w, int64_t rows, int64_t k, const In* const* x, float (*y)[kPanel]) {
-    constexpr int S = streams(M, M + 1);
-    int64_t r = 0;
-    for (; r + S <= rows; r += S) some<M, S>(w + r * k, k, x, y, r);
-    for (; r < rows; r++) some<M, 1>(w + r * k, k, x, y, r);
+    constexpr int S = streams(M, M);
+    const int64_t lag = rows / S;
+    for (int64_t r = 0; r < lag; r++) some<M, S>(w, lag, k, x, y, r);
+    for (int64_t r = S * lag; r < rows; r++) some<M, 1>(w, 0, k, x, y, r);
   }
 
   template <int M, int S>
-  static inline void some(const Raw* w, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+  static inline void some(const Raw* w, int64_t lag, int64_t k, const In* const* x, float (*y)[kPanel], int64_t r) {
+    constexpr int U = lines(M, M);
     __m512 acc[S][M];
     for (int s = 0; s < S; s++)
       for (int m = 0; m < M; m++) acc[s][m] = _mm512_setzero_ps();
-    for (int64_t at = 0; at < k; at += 32) {
+    int64_t at = 0;
+    for (; at + 32 * U <= k; at += 32 * U) {
+      __m512bh vector[U][M];
+#pragma GCC unroll 4
+      for (int u = 0; u < U; u++)
+#pragma GCC unroll 8
+        for (int m = 0; m < M; m++) vector[u][m] = (__m512bh)_mm512_loadu_si512(x[m] + at + 32 * u);
+#pragma GCC unroll 4
+      for (int s = 0; s < S; s++)
+#pragma GCC unroll 4
+        for (int u = 0; u < U; u++) {
+          const __m512bh part = (__m512bh)_mm512_loadu_si512(w + (r + s * lag) * k + at + 32 * u);
+#pragma GCC unroll 8
+          for (int m = 0; m < M; m++) acc[s][m] = _mm512_dpbf16_ps(acc[s][m], part, vector[u][m]);
+        }
+    }
+    for (; at < k; at += 32) {
       const __mmask32 mask = k - at >= 32 ? ~0u : (1u << (k - at)) - 1;
-      __m512bh vector[M];
-#pragma GCC unroll 8
-      for (int m = 0; m < M; m++) vector[m] = (__m512bh)_mm512_maskz_loadu_epi16(mask, x[m] + at);
-#pragma GCC unroll 8
       for (int s = 0; s < S; s++) {
-        const __m512bh part = (__m512bh)_mm512_maskz_loadu_epi16(mask, w + s * k + at);
-#pragma GCC unroll 8
-        for (int m = 0; m < M; m++) acc[s][m] = _mm512_dpbf16_ps(acc[s][m], part, vector[m]);
+        const __m512bh part = (__m512bh)_mm512_maskz_loadu_epi16(mask, w + (r + s * lag) * k + at);
+        for (int m = 0; m < M; m++)
+          acc[s][m] = _mm512_dpbf16_ps(acc[s][m], part, (__m512bh)_mm512_maskz_loadu_epi16(mask, x[m] + at));
       }
     }
     for (int s = 0; s < S; s++)
-      for (int m = 0; m < M; m++) y[m][r + s] = sum(acc[s][m]);
+      for (int m = 0; m < M; m++) y[m][r + s * lag] = sum(acc[s][m]);
   }
 };
 
@@ -567,21 +589,22 @@ int32_t moe(const EnginexMoe& a) {
 
 // Reads `bytes` at `from` once, with all threads, as the kernels do, and returns what depends on every word of it.
 double read_all(const void* from, int64_t bytes) {
-  constexpr int64_t kLong = 64 << 10;  // bytes of each stream at a time, as a block of a wide layer has
+  constexpr int kPlaces = 8;  // more than the kernels have registers for, and a little faster still
+  constexpr int64_t kLong = 64 << 10;  // bytes
   const int64_t step = 2 * kLanes, longest = kLong / int64_t(sizeof(float));
-  const int64_t chunks = bytes / (kStreams * kLong);
+  const int64_t chunks = bytes / (kPlaces * kLong);
   double total = 0;
 #pragma omp parallel reduction(+ : total)
   {
-    Bits acc[kStreams] = {};
+    Bits acc[kPlaces] = {};
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < chunks; i++) {
-      const float* p = (const float*)from + i * kStreams * longest;
+      const float* p = (const float*)from + i * kPlaces * longest;
       for (int64_t at = 0; at < longest; at += step)
-        for (int s = 0; s < kStreams; s++)
+        for (int s = 0; s < kPlaces; s++)
           acc[s] ^= (Bits) * (const VecU*)(p + s * longest + at) ^ (Bits) * (const VecU*)(p + s * longest + at + kLanes);
     }
-    for (int s = 0; s < kStreams; s++)
+    for (int s = 0; s < kPlaces; s++)
       for (int i = 0; i < kLanes; i++) total += double(acc[s][i]);
   }
   return total;
