@@ -163,7 +163,7 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience())
+            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
