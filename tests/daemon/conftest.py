@@ -19,6 +19,7 @@ import pytest
 from tests.fakes.world import World
 from tuner.daemon import home
 from tuner.daemon.client import Client
+from tuner.daemon.staff import clean_environment
 from tuner.daemon.start import await_end, start
 
 QUICK: dict[str, Any] = {
@@ -43,12 +44,22 @@ class Keeper:
         """Kill the daemon as the kernel would; and its workers at the same moment, where wanted."""
         address = home.read_address(self.state)
         assert address is not None
-        victims = [psutil.Process(address.pid)]
-        if workers:
-            victims += [c for c in victims[0].children() if "tuner.daemon.worker" in c.cmdline()]
+        victims = [psutil.Process(address.pid), *(self.workers() if workers else ())]
         for victim in victims:
             victim.send_signal(signal.SIGKILL)
-        bury(address.pid)
+        while not bury(address.pid):
+            time.sleep(0.01)
+
+    def workers(self) -> list[psutil.Process]:
+        """The daemon's workers."""
+        address = home.read_address(self.state)
+        assert address is not None
+        found = []
+        for child in psutil.Process(address.pid).children():
+            with contextlib.suppress(psutil.Error):
+                if "tuner.daemon.worker" in child.cmdline():
+                    found.append(child)
+        return found
 
     def stop(self) -> None:
         """End the daemon in good order."""
@@ -119,6 +130,7 @@ def tuner(state: Path, *words: str, **options: Any) -> subprocess.CompletedProce
         capture_output=True,
         text=True,
         check=False,
+        env=clean_environment(),
         **options,
     )
 

@@ -64,8 +64,8 @@ def test_two_studies_survive_a_kill_in_each_stage(
             assert not of_folder(keeper.state)
     assert hit == list(STAGES)
     with keeper.start() as client:
-        for one in ("one", "two"):
-            assert until(client, one, "finished", seconds=180)["exit"] == 0
+        for name in ("one", "two"):
+            assert until(client, name, "finished", seconds=180)["exit"] == 0
     assert not of_folder(keeper.state)
     assert not shm.leftovers(before)
     with Ledger(keeper.state, write=False) as ledger:
