@@ -24,7 +24,7 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
-from tuner.trial.summary import command_of, margins, trial_json
+from tuner.trial.summary import command_of, failed_gates, margins, trial_json
 from tuner.trial.wishes import Wishes
 
 _SCORES = 200
@@ -101,6 +101,7 @@ class Views:
             verdicts=found.verdicts,
             baseline=_baseline(ledger, row.id),
             margins=margins(ledger.trial(row.id, found.best[0])) if found.best else {},
+            finals=_finals(ledger, row.id),
             scores=_scores(ledger, row.id),
             current=_current(ledger, row.id, found),
             decision=decided(ledger, row),
@@ -115,6 +116,8 @@ def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
     stages = stage_seconds(ledger.transitions(row.id, trial.number))
     return TrialDetail(
         **trial_json(trial),
+        seconds=round(engine_seconds(ledger, row.id).get(trial.number, 0.0), 3),
+        missed=failed_gates(trial) if trial.feasible is False else [],
         stages={str(stage): round(seconds, 3) for stage, seconds in stages.items()},
         **command_of(row, trial),
     )
@@ -141,6 +144,17 @@ def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:
 def _baseline(ledger: Ledger, study: int) -> dict[str, Any] | None:
     first = ledger.first_of(study, Origin.BASELINE)
     return None if first is None else first.params
+
+
+def _finals(ledger: Ledger, study: int) -> int:
+    said = ledger.events(study, kinds=["finalists"])
+    if not said:
+        return 0
+    (done,) = ledger.db.execute(
+        "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
+        (study, Origin.REPEAT, said[-1].at),
+    ).fetchone()
+    return max(0, int(said[-1].data["starts"]) - int(done))
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:

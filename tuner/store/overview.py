@@ -78,19 +78,24 @@ def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> l
     """
     rows = ledger.db.rows(
         "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
-        " created, ended FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
+        " created, ended, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
+        " FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
         (study, after, limit),
     )
-    return [_brief(dict(row)) for row in rows]
+    seconds = engine_seconds(ledger, study)
+    return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]
 
 
-def _brief(row: dict[str, Any]) -> dict[str, Any]:
-    feasible = row["feasible"]
+def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
+    feasible, loads = row["feasible"], json.loads(row.pop("loads") or "{}")
+    missed = [g["figure"] for load in loads.values() for g in load["gates"] if not g["passed"]]
     return {
         "trial": row.pop("number"),
         **row,
         "params": json.loads(row["params"]),
         "feasible": None if feasible is None else bool(feasible),
+        "seconds": round(seconds, 3),
+        "missed": missed,
     }
 
 
