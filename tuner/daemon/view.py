@@ -150,10 +150,10 @@ def _finals(ledger: Ledger, study: int) -> int:
     said = ledger.events(study, kinds=["finalists"])
     if not said:
         return 0
-    (done,) = ledger.db.execute(
+    ((done,),) = ledger.db.rows(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
         (study, Origin.REPEAT, said[-1].at),
-    ).fetchone()
+    )
     return max(0, int(said[-1].data["starts"]) - int(done))
 
 
