@@ -15,6 +15,7 @@
     ├── BuildFailed               an engine that could not be built (step, log, last lines)
     ├── LaunchFailed              an engine that did not come up (the verdict says why)
     ├── ResidueFound              something of an earlier engine is still there
+    ├── Quarantined               nothing is started on a device until a person has looked
     ├── TelemetryLost             a device's driver or its tool does not answer
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
@@ -35,6 +36,7 @@ __all__ = [
     "NoSpaceLeft",
     "NothingFeasible",
     "PortTaken",
+    "Quarantined",
     "RecipeError",
     "ResidueFound",
     "SpaceError",
@@ -148,6 +150,10 @@ class LaunchFailed(TunerError):
 
 class ResidueFound(TunerError):
     """Raised when something of an earlier engine is still there."""
+
+
+class Quarantined(TunerError):
+    """Raised when a device, or the host, is in quarantine."""
 
 
 class TelemetryLost(TunerError):

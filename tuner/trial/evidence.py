@@ -10,6 +10,7 @@ from tuner.launch.readiness import Ended, Patience, Waited
 from tuner.load.record import Record
 from tuner.verdict import (
     Asked,
+    DeviceFacts,
     Evidence,
     ExitFacts,
     Finding,
@@ -34,6 +35,7 @@ class Ending:
         stalled: Whether a load made no progress while the engine was up.
         broken: A request that a live engine failed to answer, where that ended the trial.
         kills_before: Count of the kernel's out-of-memory kills before the start.
+        devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -48,6 +50,7 @@ class Ending:
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
+    devices: tuple[DeviceFacts, ...] = ()
 
     @classmethod
     def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
@@ -120,6 +123,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
+            devices=ending.devices,
             oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
         )
