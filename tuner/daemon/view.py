@@ -150,11 +150,12 @@ def _finals(ledger: Ledger, study: int) -> int:
     said = ledger.events(study, kinds=["finalists"])
     if not said:
         return 0
-    (done,) = ledger.db.execute(
+    row = ledger.db.row(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
         (study, Origin.REPEAT, said[-1].at),
-    ).fetchone()
-    return max(0, int(said[-1].data["starts"]) - int(done))
+    )
+    done = 0 if row is None else int(row[0])
+    return max(0, int(said[-1].data["starts"]) - done)
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:

@@ -43,6 +43,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
         ("rules", _rules(space)),
         ("first points", _first(space, context)),
         ("workload", _workloads(space)),
+        ("quality", _quality(space)),
         ("score", _score(space)),
         ("limits", _limits(space, context)),
         ("notes", iter(notes(space))),
@@ -136,6 +137,26 @@ def _workloads(space: SearchSpace) -> Iterator[str]:
         facts = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
         weight = f", weight {load.weight:g}" if len(space.loads) > 1 else ""
         yield f"{load.name}: {load.workload.kind}{weight}; {facts}"
+
+
+def _quality(space: SearchSpace) -> Iterator[str]:
+    quality = space.quality
+    if quality.suite == "off":
+        yield "probes: one chat must be answered, no more is asked"
+    else:
+        yield f"probes: the {quality.suite} suite, {quality.timeout:g} s a request"
+    for name, need in quality.probes.items():
+        yield f"probe {name}: {need.replace('_', ' ')}"
+    answers = quality.answers
+    if answers.match == "off":
+        yield "answers are not compared"
+    else:
+        degree = {
+            "exact": "the same text as the baseline's",
+            "first": "the baseline's first tokens",
+            "distance": f"log-probabilities within {answers.tolerance:g} nats of the baseline's",
+        }[answers.match]
+        yield f"greedy answers of {answers.tokens} tokens: {degree}"
 
 
 def _score(space: SearchSpace) -> Iterator[str]:

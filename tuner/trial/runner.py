@@ -26,6 +26,7 @@ from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
+from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.recovery import HOST
@@ -61,6 +62,7 @@ class TrialRunner:
         self._study = study
         self._loads = Loads(study)
         self._margins = Margins(study)
+        self._probing = Probing(study)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -178,7 +180,10 @@ class TrialRunner:
 
     def _probe(self, live: _Live) -> None:
         live.ending.stage = TrialStage.PROBING
-        self._loads.probe(live.trial, self._endpoint(live), live.launch, live.ending)
+        endpoint = self._endpoint(live)
+        self._loads.probe(live.trial, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._probing.examine(live.trial, endpoint, live.launch, live.ending)
         if not live.failed:
             live.trial = self._advance(live.trial, Stage.PROBED)
 
@@ -191,25 +196,32 @@ class TrialRunner:
 
     def _measure(self, live: _Live) -> None:
         live.watch.mark("measure")
-        live.measured = self._loads.measure(
-            live.trial, self._endpoint(live), live.launch, live.ending
-        )
+        endpoint = self._endpoint(live)
+        live.measured = self._loads.measure(live.trial, endpoint, live.launch, live.ending)
         watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        after = self._probing.after(live.trial, live.measured, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._measured(live, live.measured, watched, after)
+
+    def _measured(
+        self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
+    ) -> None:
         floor = self._margins.floor(watched)
         memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
             metrics={
-                **live.measured.as_json(),
+                **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                "quality": {**self._probing.found(live.trial), "after": after},
             },
-            score=live.measured.score,
-            feasible=live.measured.feasible and floor.ok,
-            constraints={**live.measured.constraints(), CONSTRAINT: memory},
+            score=measured.score,
+            feasible=measured.feasible and floor.ok,
+            constraints={**measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
@@ -230,12 +242,17 @@ class TrialRunner:
         if not proof.gone:
             self._quarantine(live, proof)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
+        # What the log shows in the end may take back what was measured before.
+        spoilt: dict[str, Any] = (
+            {"feasible": False} if judgement.failed and live.trial.feasible else {}
+        )
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
             verdict=str(judgement.verdict) if judgement.failed else "healthy",
             judgement=judgement_json(judgement),
+            **spoilt,
         )
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:

@@ -124,8 +124,9 @@ class StudyRunner:
                 Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
             )
         first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        if first.stage is Stage.TOLD and first.metrics is None:
-            said = (first.judgement or {}).get("advice", "")
+        judgement = first.judgement or {}
+        if first.stage is Stage.TOLD and (first.metrics is None or judgement.get("failed")):
+            said = judgement.get("advice", "")
             raise TunerError(
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
@@ -273,12 +274,12 @@ class StudyRunner:
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
         deployment = Deployment.from_json(trial.deployment)
-        if trial.metrics is not None:
+        judgement = trial.judgement or {}
+        if trial.metrics is not None and not judgement.get("failed"):
             return {
                 "value": trial.score if trial.score is not None else 0.0,
                 "constraints": self._with_margin(trial.constraints or {}, deployment),
             }
-        judgement = trial.judgement or {}
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
