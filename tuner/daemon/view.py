@@ -150,12 +150,11 @@ def _finals(ledger: Ledger, study: int) -> int:
     said = ledger.events(study, kinds=["finalists"])
     if not said:
         return 0
-    row = ledger.db.row(
+    ((done,),) = ledger.db.rows(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
         (study, Origin.REPEAT, said[-1].at),
     )
-    done = 0 if row is None else int(row[0])
-    return max(0, int(said[-1].data["starts"]) - done)
+    return max(0, int(said[-1].data["starts"]) - int(done))
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:

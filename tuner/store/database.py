@@ -58,8 +58,8 @@ class Database:
             # Read before the ledger is: a change is sealed after it was made, so a ledger that is
             # looked at later has seen at least as many.
             sealed = self._sealed()
-            self._look_at_head()
-            if self.path.is_file() and self.path.stat().st_size:
+            self._look_at_size()
+            if _size(self.path):
                 reader = _connect(f"file:{_quoted(self.path)}?mode=ro")
                 try:
                     self._look(reader, sealed, write=write)
@@ -75,14 +75,15 @@ class Database:
                 raise self._nothing_yet()
             return self._open_to_write()
 
-    def _look_at_head(self) -> None:
-        """Refuse what SQLite would take for an empty database: it removes the write-ahead log then."""
+    def _look_at_size(self) -> None:
+        """Refuse what SQLite would take for an empty database: it removes the write-ahead log then.
+
+        The file is never opened here: when a process closes any handle of a file, the kernel drops
+        all locks that it has on it, those of SQLite's own connections included.
+        """
         log = self.path.with_name(f"{self.path.name}-wal")
-        head = b""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            head = file.read(_PAGE)
-        begun = len(head) == _PAGE and head.startswith(_MAGIC)
-        if not begun and (head or (log.is_file() and log.stat().st_size)):
+        size, ahead = (_size(path) for path in (self.path, log))
+        if size < _PAGE and (size or ahead):
             raise LedgerCorrupt(f"{self.path} is not a ledger, or was cut to pieces. {_KEPT}")
 
     def _look(self, db: sqlite3.Connection, sealed: int, *, write: bool) -> None:
@@ -142,7 +143,8 @@ class Database:
             )
 
     def _open_to_write(self) -> sqlite3.Connection:
-        self.path.touch(mode=0o600)  # SQLite gives its write-ahead log the same rights
+        if not self.path.exists():
+            self.path.touch(mode=0o600)  # SQLite gives its write-ahead log the same rights
         db = _connect(f"file:{_quoted(self.path)}?mode=rw")
         try:
             self._file = file_number(self.path)
@@ -277,7 +279,6 @@ class Database:
 
 
 _KEPT = "It was left as it is: move the file away to begin anew"
-_MAGIC = b"SQLite format 3\0"
 _PAGE = 512
 """The smallest page that SQLite knows, and so the smallest database that is not empty."""
 _REFUSED = {
@@ -296,6 +297,14 @@ def _connect(uri: str) -> sqlite3.Connection:
     db.execute("PRAGMA foreign_keys=ON")
     register(db)
     return db
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one that is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _quoted(path: Path) -> str:
