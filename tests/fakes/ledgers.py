@@ -17,7 +17,7 @@ study: {name}
 engine: {{recipe: cpu, model: {{make: tiny-hybrid}}}}
 parameters:
   seqs: {{flag: --max-num-seqs, choices: [1, 2, 4, 8], baseline: 1}}
-  batch: {{flag: --max-num-batched-tokens, range: [256, 8192], baseline: 512}}
+  batch: {{flag: --max-num-batched-tokens, integer: {{low: 256, high: 20000}}, baseline: 512}}
 budget: {{trials: {trials}}}
 workload: {{kind: conversations, conversations: 1, turns: 1, concurrency: 1, system_tokens: 10,
   turn_tokens: 10, output_tokens: 4, request_timeout: 10s, time_limit: 10s}}

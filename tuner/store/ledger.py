@@ -333,9 +333,30 @@ class Ledger:
             raise StudyNotFound(f"the study has no trial {number}")
         return _trial(row)
 
-    def trials(self, study: int) -> list[TrialRow]:
-        """All trials of a study, in the order of their numbers."""
-        rows = self._db.execute("SELECT * FROM trials WHERE study=? ORDER BY number", (study,))
+    def trials(
+        self, study: int, *, after: int = -1, light: bool = False, unfinished: bool = False
+    ) -> list[TrialRow]:
+        """Trials of a study, in the order of their numbers.
+
+        Args:
+            study: The study.
+            after: Only those with a higher number.
+            light: Leave out what is large: deployment, judgement and metrics.
+            unfinished: Only those that were not told.
+        """
+        rows = (
+            self._db.execute(
+                "SELECT * FROM trials WHERE study=? AND number>?"
+                " AND (NOT ? OR stage<>'told') ORDER BY number",
+                (study, after, unfinished),
+            )
+            if not light
+            else self._db.execute(
+                f"SELECT {_LIGHT} FROM trials WHERE study=? AND number>?"  # noqa: S608 - a fixed list
+                " AND (NOT ? OR stage<>'told') ORDER BY number",
+                (study, after, unfinished),
+            )
+        )
         return [_trial(row) for row in rows]
 
     def first_of(self, study: int, origin: Origin) -> TrialRow | None:
@@ -481,6 +502,10 @@ class Ledger:
         )
 
 
+_LIGHT = (
+    "study, number, origin, repeats, block, params, assignment, '{}' AS deployment, stage, attempt,"
+    " verdict, NULL AS judgement, NULL AS metrics, score, feasible, constraints, value, created, ended"
+)
 _JSON = {"judgement", "metrics", "constraints"}
 _SETTABLE = _JSON | {"stage", "attempt", "verdict", "score", "feasible", "value", "ended"}
 
