@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.fakes.ledgers import fill
+from tests.fakes.ledgers import fill_large
 from tuner.daemon.client import Client
 from tuner.daemon.start import await_end, start
 from tuner.search.sampler import Sampler, Told, key
@@ -51,8 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         with Ledger(state, write=True) as ledger:
-            ledger.db.execute("PRAGMA synchronous=OFF")  # only to be filled quickly
-            study = fill(ledger, "large", trials=asked.trials).id
+            study = fill_large(ledger, "large", trials=asked.trials).id
         size = sum(f.stat().st_size for f in state.glob("ledger.sqlite*"))
         print(f"ledger of {asked.trials} trials: {size / 1e6:.0f} MB")
         api(state, asked.idle)

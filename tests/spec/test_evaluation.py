@@ -102,15 +102,21 @@ def test_a_condition_must_come_to_true_or_false() -> None:
         holds(parse("a + 1"), NAMES)
 
 
-def test_same_keeps_kinds_apart() -> None:
-    assert same(1, 1.0)
-    yes, no = True, False
-    assert not same(1, yes)
-    assert not same(0, no)
-    assert not same(None, no)
-    assert not same("1", 1)
-    assert same((1, (2,)), (1.0, (2,)))
-    assert not same((1,), (1, 2))
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (0, False, False),
+        (None, False, False),
+        ("1", 1, False),
+        ((1, (2,)), (1.0, (2,)), True),
+        ((1,), (1, 2), False),
+    ],
+)
+def test_same_keeps_kinds_apart(left: Value, right: Value, *, equal: bool) -> None:
+    assert same(left, right) is equal
+    assert same(right, left) is equal
 
 
 def test_show_writes_what_the_language_reads() -> None:

@@ -46,7 +46,7 @@ def test_names_are_known() -> None:
         ("", "a value is missing (character 1)"),
         ("1 +", "a value is missing (character 4)"),
         ("a b", "'b' is not expected here (character 3)"),
-        ("a < b < c", "write a < b and b < c (character 9)"),
+        ("a < b < c", "write a < b and b < c (character 7)"),
         ("a = 3", "'=' at character 3 is not part of the language: write =="),
         ("a && b", "'&' at character 3 is not part of the language: write and"),
         ("!a", "write not"),

@@ -150,17 +150,18 @@ def _finals(ledger: Ledger, study: int) -> int:
     said = ledger.events(study, kinds=["finalists"])
     if not said:
         return 0
-    (done,) = ledger.db.execute(
+    row = ledger.db.row(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
         (study, Origin.REPEAT, said[-1].at),
-    ).fetchone()
-    return max(0, int(said[-1].data["starts"]) - int(done))
+    )
+    done = 0 if row is None else int(row[0])
+    return max(0, int(said[-1].data["starts"]) - done)
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:
-    rows = ledger.db.execute(
+    rows = ledger.db.rows(
         "SELECT score FROM trials WHERE study=? AND feasible=1 AND score IS NOT NULL"
-        " ORDER BY ended DESC LIMIT ?",
+        " AND history IS NULL ORDER BY ended DESC LIMIT ?",
         (study, _SCORES),
     )
     return [float(score) for (score,) in rows][::-1]

@@ -35,7 +35,7 @@ class KnownTrials:
         fresh = self._ledger.trials(self._study, after=self._over, light=True)
         found = [*self._told, *fresh]
         for trial in fresh:
-            if trial.stage is not Stage.TOLD or trial.number != self._over + 1:
+            if trial.stage is not Stage.TOLD:
                 break
             self._told.append(trial)
             self._over = trial.number

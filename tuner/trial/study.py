@@ -31,6 +31,7 @@ from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
@@ -117,7 +118,7 @@ class StudyRunner:
         for trial in waiting:
             if self._stopped:
                 return
-            self._run(trial)
+            self._take(trial)
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
@@ -127,8 +128,9 @@ class StudyRunner:
             )
         known = next(t for t in self._trials() if t.origin is Origin.BASELINE)
         first = self._study.ledger.trial(self._study.row.id, known.number)
-        if first.stage is Stage.TOLD and first.metrics is None:
-            said = (first.judgement or {}).get("advice", "")
+        judgement = first.judgement or {}
+        if first.stage is Stage.TOLD and (first.metrics is None or judgement.get("failed")):
+            said = judgement.get("advice", "")
             raise TunerError(
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
@@ -202,12 +204,12 @@ class StudyRunner:
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
-        trial = self._plan(origin, wanted, chosen)
-        broken = violations(self._study.space, wanted, self._study.context)
-        objection = _rejection([rule.reason for rule in broken]) if broken else None
-        if objection is None:
-            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        """Plan a point and take it on; whether it ran."""
+        return self._take(self._plan(origin, wanted, chosen))
+
+    def _take(self, trial: TrialRow) -> bool:
+        """Run a planned trial, unless it can be known beforehand that it cannot run; whether it ran."""
+        objection = None if trial.launched else self._objection(trial)
         if objection is None:
             self._run(trial)
             return True
@@ -215,6 +217,15 @@ class StudyRunner:
         ledger = self._study.ledger
         self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
+
+    def _objection(self, trial: TrialRow) -> dict[str, Any] | None:
+        """Why a trial need not be started; a repeat has run before, so nothing speaks against it."""
+        if trial.origin is Origin.REPEAT:
+            return None
+        broken = violations(self._study.space, trial.params, self._study.context)
+        if broken:
+            return _rejection([rule.reason for rule in broken])
+        return self._foresight.objection(Deployment.from_json(trial.deployment))
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
         study = self._study
@@ -235,7 +246,7 @@ class StudyRunner:
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
         trial = self._runner.run(trial)
-        if trial.verdict == "cancelled":
+        if trial.verdict == CANCELLED:
             self._study.ledger.advance(trial, Stage.PLANNED)
             return
         self._tell(trial)
@@ -267,12 +278,12 @@ class StudyRunner:
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
         deployment = Deployment.from_json(trial.deployment)
-        if trial.metrics is not None:
+        judgement = trial.judgement or {}
+        if trial.metrics is not None and not judgement.get("failed"):
             return {
                 "value": trial.score if trial.score is not None else 0.0,
                 "constraints": self._with_margin(trial.constraints or {}, deployment),
             }
-        judgement = trial.judgement or {}
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
