@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -25,10 +26,10 @@ def limited(request: pytest.FixtureRequest) -> Subject:
 
 
 @pytest.fixture(autouse=True)
-def no_container_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+def no_container_left_behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
     """Fail a test that leaves a container, and remove it."""
     if request.node.get_closest_marker("docker") is None:
         yield
         return
-    with containers.none_left():
+    with containers.none_left(tmp_path):
         yield

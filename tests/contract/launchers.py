@@ -64,6 +64,7 @@ class Subject:
             folder=folder,
             grace=FAST,
             memory_limit=memory_limit,
+            labels={"folder": str(folder)},
             container=self.container() if self.container is not None else None,
         )
 

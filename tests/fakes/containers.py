@@ -11,26 +11,28 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from tuner.launch.containerspec import MARKER
+FOLDER = "tuner.folder"
+"""Label by which a test knows its containers: others may use the same daemon."""
 
 
-def ours() -> set[str]:
-    """Ids of all containers that a launcher made, running or not."""
+def of(folder: Path) -> set[str]:
+    """Ids of all containers, running or not, that a test made for plans under its folder."""
+    listed = '{{.ID}} {{.Label "' + FOLDER + '"}}'
     said = subprocess.run(
-        ["docker", "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={MARKER}"],
+        ["docker", "ps", "--all", "--no-trunc", "--filter", f"label={FOLDER}", "--format", listed],
         capture_output=True,
         text=True,
         check=True,
     )
-    return set(said.stdout.split())
+    lines = (line.split(" ", 1) for line in said.stdout.splitlines())
+    return {one for one, where in lines if Path(where).is_relative_to(folder)}
 
 
 @contextlib.contextmanager
-def none_left() -> Iterator[None]:
-    """Fail where a container is left behind, and remove it."""
-    before = ours()
+def none_left(folder: Path) -> Iterator[None]:
+    """Fail where a container of a test is left behind, and remove it."""
     yield
-    left = ours() - before
+    left = of(folder)
     for container in left:
         subprocess.run(["docker", "rm", "--force", container], capture_output=True, check=True)
     assert not left, f"containers left behind: {left}"

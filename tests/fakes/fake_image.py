@@ -47,7 +47,10 @@ def fake_image() -> str:
 
 def _download(wanted: str, folder: Path) -> None:
     machine = platform.machine()
-    tags = [f"--platform={kind}_{machine}" for kind in ("manylinux2014", "manylinux_2_17", "manylinux_2_28")]
+    tags = [
+        f"--platform={kind}_{machine}"
+        for kind in ("manylinux2014", "manylinux_2_17", "manylinux_2_28")
+    ]
     subprocess.run(
         [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:",
          "--python-version=3.11", "--implementation=cp", *tags, f"--dest={folder}", wanted],

@@ -20,17 +20,22 @@ from tests.contract.launchers import SUBJECTS, wait
 from tests.fakes import containers
 from tuner.errors import DockerLost, LaunchFailed, UserError
 from tuner.launch.base import LaunchPlan
+from tuner.launch.container import ContainerLaunch
 from tuner.launch.containerspec import MARKER
-from tuner.launch.docker import ContainerLaunch, DockerLauncher
+from tuner.launch.docker import DockerLauncher
 from tuner.launch.readiness import Ended
 
 DOCKER = SUBJECTS["docker"]
-WITH_DAEMON = [pytest.mark.docker, pytest.mark.xdist_group("engines"), pytest.mark.usefixtures("none_left")]
+WITH_DAEMON = [
+    pytest.mark.docker,
+    pytest.mark.xdist_group("engines"),
+    pytest.mark.usefixtures("none_left"),
+]
 
 
 @pytest.fixture
-def none_left() -> Iterator[None]:
-    with containers.none_left():
+def none_left(tmp_path: Path) -> Iterator[None]:
+    with containers.none_left(tmp_path):
         yield
 
 
@@ -151,7 +156,9 @@ class TestHanging:
         began = time.monotonic()
         proof = launch.stop(at_once=False)
         assert time.monotonic() - began < 20
-        assert not launch.pids()  # its processes are known to the kernel, and were ended all the same
+        assert (
+            not launch.pids()
+        )  # its processes are known to the kernel, and were ended all the same
         assert not proof.gone
         assert "gave no answer within 1 s" in proof.problems[0]
         proxy.heal()
@@ -212,7 +219,7 @@ class TestContainer:
 
     def test_an_image_that_is_not_there_is_said(self, tmp_path: Path) -> None:
         wanted = replace(plan(tmp_path), container=_any_container())
-        with pytest.raises(LaunchFailed, match="(?i)no such image"):
+        with pytest.raises(LaunchFailed, match=r"(?i)no such image"):
             start(DockerLauncher(), wanted)
 
     def test_a_program_that_is_not_there_is_said_and_leaves_nothing(self, tmp_path: Path) -> None:
@@ -295,7 +302,8 @@ class TestRecovery:
         launcher = DockerLauncher()
         intent = launcher.prepare(plan(tmp_path))
         subprocess.run(
-            ["docker", "create", "--label", f"{MARKER}={intent['marker']}", "debian:bookworm-slim", "true"],
+            ["docker", "create", "--label", f"{MARKER}={intent['marker']}",
+             "--label", f"{containers.FOLDER}={tmp_path}", "debian:bookworm-slim", "true"],
             check=True, capture_output=True,
         )  # fmt: skip
         launch = launcher.recover(intent)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from tuner.errors import DockerLost
-from tuner.launch.dockerapi import Docker, LogStream, Refused
+from tuner.launch.dockerapi import CALL_S, Docker, LogStream, Refused
 
 _AGAIN = 0.5
 
@@ -22,13 +22,14 @@ class LogCopy:
     Args:
         container: The container's id.
         path: The file; what it holds already is the beginning of the output.
+        timeout: Seconds that one call to the daemon may take; the stream itself takes what it takes.
     """
 
-    def __init__(self, container: str, path: Path) -> None:
+    def __init__(self, container: str, path: Path, *, timeout: float = CALL_S) -> None:
         self._container = container
         self._path = path
         self._ending = threading.Event()
-        self._docker = Docker()
+        self._docker = Docker(timeout=timeout)
         self._stream: LogStream | None = None
         self._thread = threading.Thread(target=self._run, name="container-log", daemon=True)
         self._thread.start()

@@ -84,9 +84,7 @@ def _labels(plan: LaunchPlan, identity: ContainerIdentity) -> dict[str, str]:
     return {**known, MARKER: identity.marker, "tuner.boot": identity.boot}
 
 
-def _host(
-    plan: LaunchPlan, wanted: ContainerPlan, identity: ContainerIdentity
-) -> dict[str, Any]:
+def _host(plan: LaunchPlan, wanted: ContainerPlan, identity: ContainerIdentity) -> dict[str, Any]:
     from docker.types import DeviceRequest, LogConfig, Mount  # noqa: PLC0415
 
     return {
@@ -100,7 +98,9 @@ def _host(
             Mount(inside, here, type="bind", read_only=True) for here, inside in wanted.mounts
         ],
         "devices": [f"{node}:{node}:rwm" for node in wanted.devices],
-        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])] if wanted.gpus else None,
+        "device_requests": [DeviceRequest(count=-1, capabilities=[["gpu"]])]
+        if wanted.gpus
+        else None,
         "security_opt": ["no-new-privileges"],
         "cap_drop": ["ALL"],
         "cap_add": list(wanted.capabilities) or None,

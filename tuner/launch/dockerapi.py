@@ -116,7 +116,9 @@ class Docker:
         """Remove a container with its anonymous volumes, whatever it does."""
         # 409 says that a removal is under way already.
         self._unless_gone(
-            "remove the container", lambda c: c.remove_container(container, force=True, v=True), _CONFLICT
+            "remove the container",
+            lambda c: c.remove_container(container, force=True, v=True),
+            _CONFLICT,
         )
 
     def cpu_seconds(self, container: str) -> float | None:
@@ -191,10 +193,8 @@ def endpoint() -> dict[str, Any]:
     from docker.context import ContextAPI  # noqa: PLC0415
     from docker.utils import kwargs_from_env  # noqa: PLC0415
 
-    if os.environ.get("DOCKER_HOST"):
-        found = dict(kwargs_from_env())
-    else:
-        found = dict(ContextAPI.kwargs_from_context())
+    named = bool(os.environ.get("DOCKER_HOST"))
+    found = dict(kwargs_from_env() if named else ContextAPI.kwargs_from_context())
     where = str(found.get("base_url", _DEFAULT))
     if not where.startswith(("unix:", "http+unix:")):
         raise UserError(
