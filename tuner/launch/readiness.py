@@ -20,6 +20,7 @@ from tuner.launch.base import Exit, Launch
 from tuner.launch.logfile import LogTail
 
 _POLL = 0.25
+_FIRST_POLL = 0.05  # an engine that starts in no time is seen in no time
 _CPU_LOOK = 2.0
 _BROKEN_ANSWERS = 3
 
@@ -124,7 +125,8 @@ class _Wait:
                     self._read_log()
                     return found
                 if self._question is None:
-                    self._cancelled.wait(_POLL)
+                    elapsed = time.monotonic() - self._began
+                    self._cancelled.wait(min(_POLL, max(_FIRST_POLL, elapsed / 4)))
 
     def _look(self, client: httpx.Client) -> Waited | None:
         if self._cancelled.is_set():

@@ -14,6 +14,7 @@ from tuner.spec.parameter import Parameter
 from tuner.spec.points import baseline, first_points, grid_size
 from tuner.spec.resolve import resolve
 from tuner.spec.score import Gates
+from tuner.spec.soundness import check
 from tuner.spec.space import SearchSpace
 from tuner.spec.targets import notes
 from tuner.spec.values import key, label
@@ -31,6 +32,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
     Raises:
         SpaceError: When the space does not hold together on this machine.
     """
+    check(space, context)
     plan = layout(space, context)
     sections = (
         ("study", _study(space, context)),
@@ -41,6 +43,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
         ("rules", _rules(space)),
         ("first points", _first(space, context)),
         ("workload", _workloads(space)),
+        ("quality", _quality(space)),
         ("score", _score(space)),
         ("limits", _limits(space, context)),
         ("notes", iter(notes(space))),
@@ -71,7 +74,8 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
 
 def _engine(space: SearchSpace) -> Iterator[str]:
     engine = space.engine
-    yield f"recipe {', '.join(space.recipes)}, started as a {engine.launch}"
+    manner = "as a process" if engine.launch == "process" else "in a container"
+    yield f"recipe {', '.join(space.recipes)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
     if engine.allow_code:
         yield "flags and variables that load code are allowed (allow_code: true)"
@@ -133,6 +137,26 @@ def _workloads(space: SearchSpace) -> Iterator[str]:
         facts = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
         weight = f", weight {load.weight:g}" if len(space.loads) > 1 else ""
         yield f"{load.name}: {load.workload.kind}{weight}; {facts}"
+
+
+def _quality(space: SearchSpace) -> Iterator[str]:
+    quality = space.quality
+    if quality.suite == "off":
+        yield "probes: one chat must be answered, no more is asked"
+    else:
+        yield f"probes: the {quality.suite} suite, {quality.timeout:g} s a request"
+    for name, need in quality.probes.items():
+        yield f"probe {name}: {need.replace('_', ' ')}"
+    answers = quality.answers
+    if answers.match == "off":
+        yield "answers are not compared"
+    else:
+        degree = {
+            "exact": "the same text as the baseline's",
+            "first": "the baseline's first tokens",
+            "distance": f"log-probabilities within {answers.tolerance:g} nats of the baseline's",
+        }[answers.match]
+        yield f"greedy answers of {answers.tokens} tokens: {degree}"
 
 
 def _score(space: SearchSpace) -> Iterator[str]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.spec.document import Engine, Export, Search, SpaceDocument
-from tuner.spec.identity import differences
+from tuner.spec.identity import differences, spelled_out
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
+from tuner.spec.quality import Quality
 from tuner.spec.score import Score
 from tuner.spec.settings import ModelChoice, engine_model, model_choice, recipe_name
 from tuner.spec.strict_yaml import Document
@@ -109,6 +110,11 @@ class SearchSpace:
         return tuple(Load(name, workload) for name, workload in self.document.loads.items())
 
     @property
+    def quality(self) -> Quality:
+        """What the engine must be able to do before it is measured."""
+        return self.document.quality
+
+    @property
     def score(self) -> Score:
         """How the load's records become one number, and what must hold."""
         return self.document.score
@@ -184,4 +190,4 @@ def declared(document: SpaceDocument, name: str) -> tuple[Choice, ...]:
 
 def difference(old: SearchSpace, new: SearchSpace) -> list[str]:
     """How one search space differs from another in meaning, a line for each place."""
-    return differences(old.meaning, new.meaning)
+    return differences(spelled_out(old.document, old.files), spelled_out(new.document, new.files))
