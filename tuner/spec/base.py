@@ -59,6 +59,38 @@ Seconds = Annotated[
 ]
 """A duration: a number of seconds, or text such as ``90s`` and ``1h30m``."""
 
+Duration = Annotated[Seconds, Field(gt=0)]
+"""A duration that is not nothing."""
+
+MAX_TEXT = 8192
+
+_UNFIT = re.compile("[\x00-\x1f\x7f]")
+
+
+def _fit(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"is longer than {MAX_TEXT} characters: put it into a file")
+    if _UNFIT.search(text):
+        raise ValueError("must be one line, without control characters")
+    return text
+
+
+def _told(text: str) -> str:
+    told = " ".join(text.split())
+    if not told:
+        raise ValueError("is empty: say it in a few words")
+    return told
+
+
+Text = Annotated[str, AfterValidator(_fit)]
+"""Text of one line, as an argument or a variable can carry it."""
+
+Line = Annotated[Text, Field(min_length=1)]
+"""Text of one line that is not empty."""
+
+Note = Annotated[str, Field(max_length=2000), AfterValidator(_told)]
+"""A text for people; however it is broken into lines, it is shown as one."""
+
 _SIZE_SCHEMA = {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"}
 
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=1), WithJsonSchema(_SIZE_SCHEMA)]

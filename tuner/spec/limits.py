@@ -83,6 +83,12 @@ class Memory(Strict):
     device_floor: SizeOrShare = Amount(share=0.02)
     """Least free memory of each device under load; a trial that goes below is infeasible."""
 
+    @model_validator(mode="after")
+    def _some(self) -> Memory:
+        if not (self.host.bytes or self.host.share):
+            raise ValueError("host must be above 0: no engine runs in no memory")
+        return self
+
 
 class HardwareOverride(Strict):
     """What expressions and checks assume in place of what is found on the machine."""

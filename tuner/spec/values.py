@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from tuner.spec.base import EnvName, Strict
+from tuner.spec.base import EnvName, Line, Strict, Text
 from tuner.spec.evaluation import Value
-
-MAX_TEXT = 8192
 
 PointValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """A parameter's value as a point, the ledger and JSON keep it."""
 
 Join = Literal["comma", "space", "repeat"]
 """How a list becomes arguments: ``a,b``, ``--x a b`` or ``--x a --x b``."""
-
-_UNFIT = re.compile("[\x00-\x1f\x7f]")
-
-
-def _fit(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"is longer than {MAX_TEXT} characters: put it into a file")
-    if _UNFIT.search(text):
-        raise ValueError("must be one line, without control characters")
-    return text
 
 
 def _number(number: float) -> float:
@@ -37,7 +24,6 @@ def _number(number: float) -> float:
     return number
 
 
-Text = Annotated[str, AfterValidator(_fit)]
 Number = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_number)]
 Plain = Text | int | Number | bool | None
 
@@ -45,7 +31,7 @@ Plain = Text | int | Number | bool | None
 class FileValue(Strict):
     """A file as a value: its path is given to the server, its content belongs to the search space."""
 
-    file: Annotated[Text, Field(min_length=1)]
+    file: Line
     """The path, relative to the search space."""
 
 
