@@ -118,7 +118,7 @@ def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
     for text, said in {
         "[1]": "a workload is a mapping",
         "workloads: {}": "no workload",
-        "kind: nothing": "must be one of",
+        "kind: nothing": "must be 'conversations'",
         f"workload: {{{TALKS.strip()}}}".replace("\n", ", ")
         + "\nworkloads: {a: {kind: x}}": "must be one",
     }.items():

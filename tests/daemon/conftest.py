@@ -24,7 +24,7 @@ from tuner.daemon.start import await_end, start
 
 QUICK: dict[str, Any] = {
     "budget": {"trials": 2},
-    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "search": {"sampler": "random", "finalists": {"count": 0}},
 }
 """Changes of a world that make its study short."""
 
