@@ -248,7 +248,23 @@ def fail_config(text: str) -> None:
     sys.exit(1)
 
 
+def blab() -> None:
+    """Tell the log a secret that was given, or die of it."""
+    secret = os.environ.get("FAKE_SECRET", "")
+    if "blab" in SWITCHES:
+        say(f"using token {secret}, that is {json.dumps(secret)}")
+    if "blab-oom" in SWITCHES:
+        say(
+            f"torch.OutOfMemoryError: CUDA out of memory for {secret}. Tried to allocate 2.00 GiB. "
+            "GPU 0 has a total capacity of 31.72 GiB of which 1.20 GiB is free.",
+            who="Worker",
+            level="ERROR",
+        )
+        sys.exit(1)
+
+
 def misbehave_at_start() -> None:
+    blab()
     if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
