@@ -18,7 +18,7 @@ from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
-from tuner.trial.environment import whole_environment
+from tuner.trial.environment import compile_cache, whole_environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
@@ -131,7 +131,7 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=whole_environment(dict(engine.env), deployment),
+            env={**compile_cache(engine), **whole_environment(dict(engine.env), deployment)},
             folder=study.trial_folder(trial.number, trial.attempt),
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
             labels={"study": study.row.name, "trial": str(trial.number)},
