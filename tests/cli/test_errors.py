@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -92,7 +93,15 @@ def test_a_full_disk_is_said_before_anything_is_built(
     full = os.statvfs_result((4096, 4096, 1000, 10, 10, 1000, 10, 10, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     assert (
-        tuner(monkeypatch, "--state", str(tmp_path / "s"), "run", str(tmp_path / "space.yaml")) == 2
+        tuner(
+            monkeypatch,
+            "--state",
+            str(tmp_path / "s"),
+            "run",
+            "--foreground",
+            str(tmp_path / "space.yaml"),
+        )
+        == 2
     )
     assert "disk" in capsys.readouterr().err or "space" in capsys.readouterr().err
     assert not list((tmp_path / "cache" / "engines").glob("cpu-*/venv"))
@@ -105,6 +114,11 @@ def test_help_has_an_example_for_every_command(
         "run",
         "resume",
         "validate",
+        "attach",
+        "stop",
+        "pause",
+        "queue",
+        "page",
         "status",
         "trials",
         "show",
@@ -116,3 +130,21 @@ def test_help_has_an_example_for_every_command(
     ):
         assert tuner(monkeypatch, command, "--help") == 0
         assert "Example" in capsys.readouterr().out, command
+
+
+def test_a_port_that_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen()
+        port = holder.getsockname()[1]
+        (tmp_path / "space.yaml").write_text(
+            SPACE.replace("launch: process", f"launch: process\n  port: {port}")
+        )
+        assert (
+            tuner(monkeypatch, "--state", str(tmp_path / "s"), "run", str(tmp_path / "space.yaml"))
+            == 2
+        )
+    assert f"port {port} on 127.0.0.1 is taken" in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()

@@ -9,6 +9,8 @@ of their own: what matters is that flags change them and that memory runs out wh
 from __future__ import annotations
 
 import argparse
+import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -19,6 +21,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import setproctitle
@@ -32,6 +35,8 @@ SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
 AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
+FORK = bool(os.environ.get("FAKE_FORK"))
+"""Whether the core and the worker are forks: the same processes, without the time that programs take."""
 
 
 def say(
@@ -59,12 +64,39 @@ def parse() -> argparse.Namespace:
 # --- processes -----------------------------------------------------------------------------------
 
 
-def child(role: str) -> subprocess.Popen[bytes]:
+class Fork:
+    """A fork that lives as a core or a worker, with as much of a ``Popen`` as is needed."""
+
+    def __init__(self, role: str) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            be_child(role)
+            os._exit(0)
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.005)
+        raise TimeoutError
+
+
+def child(role: str) -> subprocess.Popen[bytes] | Fork:
+    if FORK:
+        return Fork(role)
     return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
 
 
 def be_child(role: str) -> None:
     """Live as an engine core or a worker until the end, holding what the switches say."""
+    if "daemonize" in SWITCHES and role == "Worker":
+        become_daemon()
     if "setsid" in SWITCHES and role == "Worker":
         os.setsid()
     if "retitle" in SWITCHES:
@@ -79,13 +111,51 @@ def be_child(role: str) -> None:
         be_worker()
 
 
+def become_daemon() -> None:
+    """Lose parent, session, folder, log and environment, as a daemon of the old school does."""
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(null, number)
+    argv = [sys.executable, "-c", "import time; time.sleep(3600)"]
+    os.execve(sys.executable, argv, {})  # noqa: S606 - no shell is the point
+
+
+def keep_forking() -> None:
+    """Have children for ever, each of which lives a moment."""
+    while True:
+        if os.fork() == 0:
+            time.sleep(0.02)
+            os._exit(0)
+        time.sleep(0.002)
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            continue
+
+
+def end_first_thread() -> None:
+    """End the first thread of this process and no other: it looks like a zombie and is none."""
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    ctypes.CDLL(None).syscall(60, 0)
+
+
+def wait_for(stop: threading.Event) -> None:
+    """Wait in slices: a signal that another thread took is handled when the first one wakes up."""
+    while not stop.wait(0.02):
+        pass
+
+
 def be_core() -> None:
     worker = child("Worker")
     say("core up", who="EngineCore")
     stop = threading.Event()
     if "ignore-term" not in SWITCHES:
         signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    stop.wait()
+    wait_for(stop)
     worker.terminate()
     worker.wait(5)
 
@@ -99,6 +169,14 @@ def be_worker() -> None:
         ballast[place] = 1
     if "stopped-worker" in SWITCHES:
         os.kill(os.getpid(), signal.SIGSTOP)
+    if "forking-worker" in SWITCHES:
+        keep_forking()
+    if "threadless-worker" in SWITCHES:
+        end_first_thread()
+    if "zombie-children" in SWITCHES:
+        for _ in range(3):
+            if os.fork() == 0:
+                os._exit(0)
     while True:
         time.sleep(3600)
 
@@ -149,6 +227,8 @@ def fail_config(text: str) -> None:
 
 
 def misbehave_at_start() -> None:
+    if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "
@@ -204,6 +284,7 @@ class Engine:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are written apart
     engine: Engine
 
     def log_message(self, *_: Any) -> None:
@@ -372,13 +453,16 @@ def main() -> None:
             who="Worker",
         )
     Handler.engine = Engine(args)
+    Server.allow_reuse_port = "reuse-port" in SWITCHES
     server = Server((args.host, args.port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say("Application startup complete.")
+    if "stopped-leader" in SWITCHES:
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGSTOP)).start()
     if "leader-dies" in SWITCHES:
         time.sleep(float(os.environ.get("FAKE_DELAY", "0.5")))
         os.kill(os.getpid(), signal.SIGKILL)
-    stop.wait()
+    wait_for(stop)
     say("[shutdown] API server: shutdown triggered", source="launcher.py:254")
     core.terminate()
     core.wait(10)

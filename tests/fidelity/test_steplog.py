@@ -24,9 +24,20 @@ LOG = """\
 def test_a_log_of_vllm_by_hand() -> None:
     found = steps_of_log(LOG.splitlines(), pool_tokens=10_000)
     assert found == [
-        StepRecord(Batch(2044, 2044 * 2045 / 2, 3, 750.0), 0.2105),
+        # Of 1000 tokens in use each of four sequences holds 250; the prompt has more than that.
+        StepRecord(Batch(2044, 2044 * (2044 - 2043 / 2), 3, 750.0), 0.2105),
         StepRecord(Batch(0, 0.0, 4, 1250.0), 9.75 / 1000),
     ]
+
+
+def test_a_prompt_that_goes_on_attends_to_what_it_had() -> None:
+    line = (
+        LOG.splitlines()[0]
+        .replace("2044 context", "100 context")
+        .replace("3 generation", "0 generation")
+    )
+    (found,) = steps_of_log([line], pool_tokens=10_000)
+    assert found.batch.prefill_work == 100 * (1000 - 99 / 2)
 
 
 records = st.builds(

@@ -91,6 +91,7 @@ def test_what_was_seen_and_what_was_not() -> None:
     model = fit_steps(GRAPHS, [StepRecord(Batch(0, 0.0, n, n * 100), 0.01) for n in (1, 4, 8)])
     assert model.seen is not None
     assert model.seen.covers(Batch(0, 0.0, 6, 650))
+    assert model.seen.covers(Batch(0, 0.0, 1, 5))
     assert not model.seen.covers(Batch(0, 0.0, 16, 800))
     assert not model.seen.covers(Batch(50, 0.0, 4, 400))
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import secrets
 import subprocess
 import sys
 import time
@@ -22,6 +24,14 @@ if sys.argv[1] == "leak":
         resource_tracker.unregister(name, kind)
 print(lock._semlock.name.removeprefix("/"), block.name, flush=True)
 time.sleep(60)
+"""
+
+_LATE = """
+import mmap, sys, time
+time.sleep(0.7)
+with open(sys.argv[1], "r+b") as block:
+    held = mmap.mmap(block.fileno(), 0)
+time.sleep(5)
 """
 
 
@@ -69,3 +79,85 @@ def test_what_nobody_holds_is_left_over_and_swept(tmp_path: Path) -> None:
     finally:
         (shm.SHM / "somebodys_data").unlink()
         path.unlink(missing_ok=True)
+
+
+def name(kind: str = "psm_") -> str:
+    return f"{kind}test{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+def made() -> Iterator[list[str]]:
+    names: list[str] = []
+    yield names
+    for each in names:
+        (shm.SHM / each).unlink(missing_ok=True)
+
+
+def leave(made: list[str], kind: str = "psm_") -> str:
+    """A file as a killed process leaves it: nobody has it mapped."""
+    left = name(kind)
+    (shm.SHM / left).write_bytes(bytes(4096))
+    made.append(left)
+    return left
+
+
+@pytest.mark.parametrize("kind", ["psm_", "sem.mp-", "vllm_offload_", "nccl-"])
+def test_what_an_engine_was_seen_to_use_goes_at_once(made: list[str], kind: str) -> None:
+    before = shm.snapshot()
+    left = leave(made, kind)
+    began = time.monotonic()
+    assert shm.sweep(before, frozenset({left})) == ()
+    assert time.monotonic() - began < 1.0
+    assert not (shm.SHM / left).exists()
+
+
+def test_what_was_never_seen_is_doubted_for_a_while_and_then_goes(made: list[str]) -> None:
+    before = shm.snapshot()
+    left = leave(made)
+    began = time.monotonic()
+    shm.sweep(before)
+    assert time.monotonic() - began >= 2.0
+    assert not (shm.SHM / left).exists()
+
+
+def test_what_was_there_before_and_what_is_of_no_engines_kind_stays(made: list[str]) -> None:
+    old = leave(made)
+    before = shm.snapshot()
+    other = leave(made, "postgres.")
+    assert shm.sweep(before, frozenset({old, other})) == ()
+    assert (shm.SHM / old).exists()
+    assert (shm.SHM / other).exists()
+
+
+def test_a_neighbour_that_maps_its_block_a_moment_later_keeps_it(made: list[str]) -> None:
+    before = shm.snapshot()
+    theirs = leave(made)
+    late = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            _LATE,
+            str(shm.SHM / theirs),
+        ]
+    )
+    assert shm.sweep(before) == ()
+    assert (shm.SHM / theirs).exists()
+    late.kill()
+    late.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_another_users_file_stays(made: list[str]) -> None:
+    before = shm.snapshot()
+    theirs = leave(made)
+    os.chown(shm.SHM / theirs, 65534, 65534)
+    assert shm.sweep(before, frozenset({theirs})) == ()
+    assert (shm.SHM / theirs).exists()
+
+
+def test_without_shared_memory_there_is_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shm, "SHM", tmp_path / "none")
+    assert shm.snapshot() == ()
+    assert shm.leftovers(()) == ()

@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.spec import SearchSpace
 from tuner.trial.events import Happening
+from tuner.trial.wishes import Wishes
 
 STAGES = ("starting", "ready", "probed", "warmed", "measured", "stopping", "verified", "told")
 
@@ -79,10 +80,11 @@ class StudyView:
             self.baseline = what.data["params"]
 
     def _on_stage(self, what: Happening) -> None:
-        if self.trial is None:
+        data = what.data
+        if data["stage"] == "starting" and "params" in data:
+            self.trial = TrialView(what.number or 0, data["origin"], data["params"])
+        if self.trial is None or what.number != self.trial.number:
             return
-        if what.data["stage"] == "starting":
-            self.trial.entered.clear()
         self.trial.entered[what.data["stage"]] = what.at
         self.trial.load = {}
 
@@ -149,20 +151,16 @@ class StudyView:
         return " ".join(changed + gone) or "as the baseline"
 
 
-def limits(space: SearchSpace, trials: int | None = None) -> dict[str, float]:
-    """What a search space allows, by kind, and how many repeats follow the search.
+def limits(space: SearchSpace, wishes: Wishes) -> dict[str, float]:
+    """What a study may spend, by kind, and how many repeats follow the search.
 
     Args:
         space: The search space.
-        trials: Most trials, where the user gave a number in place of the space's.
+        wishes: Limits that hold in place of the space's own.
     """
-    budget = space.budget
-    found = {"trials": trials or budget.trials, "wall": budget.wall, "engine": budget.engine}
     finals = space.search.finalists
     repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
-    return {name: float(limit) for name, limit in found.items() if limit} | {
-        "repeats": float(repeats)
-    }
+    return {**wishes.limits(space.budget), "repeats": float(repeats)}
 
 
 def say(value: Any) -> str:

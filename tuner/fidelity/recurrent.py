@@ -7,8 +7,9 @@ end of a prompt, if it falls on the end of a block, and one where an earlier req
 prefix but no state (a junction). So a conversation finds its beginning again one turn later than
 its blocks alone would allow. Where blocks are larger than a step, every end of a block is kept.
 
-Source: ``Scheduler._mamba_block_aligned_split`` of vLLM 0.32, and cached tokens that its CPU build
-reported for every turn of 16 conversations.
+Source: ``Scheduler._mamba_block_aligned_split`` of vLLM 0.32, and the cached tokens that its CPU
+build reported turn by turn. With one and with four sequences at a time all 64 turns agree; with eight
+89 of 96 do, and in the others the engine had kept one state more.
 """
 
 from __future__ import annotations

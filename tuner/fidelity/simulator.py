@@ -29,7 +29,7 @@ from tuner.fidelity.steptime import (
 from tuner.score.measure import measure
 from tuner.score.official import PUBLISHED, Weights, weighted
 
-_BLOCKS = 30_000
+_BLOCKS = 15_000
 _ROUNDS = 4
 
 

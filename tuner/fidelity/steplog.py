@@ -85,9 +85,10 @@ def write_steps(records: Iterable[StepRecord]) -> str:
 def steps_of_log(lines: Iterable[str], *, pool_tokens: int) -> list[StepRecord]:
     """Step records from a log of vLLM.
 
-    A step's line says the part of the KV pool that is in use after it. What its decode sequences
-    attended to is taken to be their share of that, by number, among all sequences of the step; a
-    prompt's tokens attend to half of what this step computes of it.
+    A step's line says the part of the KV pool that is in use after it, but not by whom. Each of the
+    step's sequences is taken to hold an equal share of that; a decode sequence attends to all of its
+    share, and the tokens of a prompt on average to its share but for half of what they are themselves.
+    With recurrent layers the pool holds their states too, so these figures are upper bounds.
 
     Args:
         lines: The log.
@@ -102,7 +103,9 @@ def steps_of_log(lines: Iterable[str], *, pool_tokens: int) -> list[StepRecord]:
         seconds, used = float(seen[6]) / 1000, float(seen[7]) / 100 * pool_tokens
         if seconds <= 0 or prompts + seqs == 0:
             continue
-        work = tokens * (tokens / prompts + 1) / 2 if prompts else 0.0
-        batch = Batch(tokens, work, seqs, used * seqs / (prompts + seqs))
+        share = used / (prompts + seqs)
+        each = tokens / prompts if prompts else 0.0
+        work = tokens * (max(share, each) - (each - 1) / 2) if prompts else 0.0
+        batch = Batch(tokens, work, seqs, share * seqs)
         found.append(StepRecord(batch, seconds))
     return found

@@ -148,19 +148,18 @@ class Seen:
 
     Attributes:
         steps: How many.
-        low: The smallest batch in each of its figures.
-        high: The largest.
+        fewest: The fewest tokens of one.
+        most: The most in each figure.
     """
 
     steps: int
-    low: Batch
-    high: Batch
+    fewest: int
+    most: Batch
 
     def covers(self, batch: Batch) -> bool:
-        """Whether a batch lies within what was seen; a tenth beyond it is still near."""
-        return all(
-            low * 0.9 <= mine <= high * 1.1
-            for low, mine, high in zip(self.low, batch, self.high, strict=True)
+        """Whether a step is no smaller and no larger than those; a tenth beyond is still near."""
+        return self.fewest * 0.9 <= batch.tokens and all(
+            mine <= most * 1.1 for mine, most in zip(batch, self.most, strict=True)
         )
 
 
@@ -211,9 +210,8 @@ def fit_steps(setting: Setting, records: Sequence[StepRecord]) -> StepModel:
 
 def seen(batches: Sequence[Batch]) -> Seen:
     """The range of some batches."""
-    columns = list(zip(*batches, strict=True))
-    low, high = (Batch(*(edge(column) for column in columns)) for edge in (min, max))
-    return Seen(len(batches), low, high)
+    most = Batch(*(max(column) for column in zip(*batches, strict=True)))
+    return Seen(len(batches), min(batch.tokens for batch in batches), most)
 
 
 def solve(rows: Floats, seconds: Floats) -> dict[str, float]:

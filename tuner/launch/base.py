@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from tuner.launch.cage import MemoryUse
+
 LOG_NAME = "engine.log"
 
 
@@ -126,6 +128,12 @@ class Launch(Protocol):
 
     def pids(self) -> tuple[int, ...]:
         """Process ids of the engine, for those who watch its memory."""
+
+    def memory(self) -> MemoryUse:
+        """Its memory limit, how near it came to it, and whether it was killed for it."""
+
+    def port_holder(self) -> str | None:
+        """Who else listens on its port, in words; None where nobody surely does."""
 
     def identity(self) -> dict[str, Any]:
         """What to record so that it can be found again; grows as its processes are seen."""

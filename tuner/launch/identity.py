@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from tuner.errors import LedgerCorrupt
+
 _STAT_STATE, _STAT_PPID, _STAT_PGRP, _STAT_SESSION, _STAT_TTY = 0, 1, 2, 3, 4
-_STAT_UTIME, _STAT_STIME, _STAT_START = 11, 12, 19
+_STAT_UTIME, _STAT_STIME, _STAT_THREADS, _STAT_START = 11, 12, 17, 19
 
 
 def boot_id() -> str:
@@ -31,6 +34,7 @@ class ProcessStat:
         cpu_ticks: User and system time together, in clock ticks.
         start_ticks: When it started, in clock ticks since boot.
         tty: Device number of the controlling terminal, 0 for none.
+        threads: How many of its threads are left, the first one included.
     """
 
     pid: int
@@ -41,29 +45,39 @@ class ProcessStat:
     tty: int
     cpu_ticks: int
     start_ticks: int
+    threads: int = 1
 
     @property
     def dead(self) -> bool:
-        """Whether nothing of it runs or holds memory any more: a zombie only waits to be reaped."""
-        return self.state in "ZX"
+        """Whether nothing of it runs or holds memory any more: a zombie only waits to be reaped.
+
+        A process whose first thread has ended shows as a zombie too, while its other threads go on
+        and all its memory stays.
+        """
+        return self.state in "ZX" and self.threads <= 1
 
 
 def read_stat(pid: int) -> ProcessStat | None:
     """The process's own line in ``/proc``, or None when there is no such process."""
     try:
         raw = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
-    fields = raw[raw.rindex(")") + 2 :].split()
+    # The name stands in parentheses and may hold anything, parentheses and line ends included.
+    _, closing, rest = raw.rpartition(")")
+    words = rest.split()
+    if not closing or len(words) <= _STAT_START:
+        return None
     return ProcessStat(
         pid=pid,
-        state=fields[_STAT_STATE],
-        ppid=int(fields[_STAT_PPID]),
-        pgid=int(fields[_STAT_PGRP]),
-        sid=int(fields[_STAT_SESSION]),
-        tty=int(fields[_STAT_TTY]),
-        cpu_ticks=int(fields[_STAT_UTIME]) + int(fields[_STAT_STIME]),
-        start_ticks=int(fields[_STAT_START]),
+        state=words[_STAT_STATE],
+        ppid=int(words[_STAT_PPID]),
+        pgid=int(words[_STAT_PGRP]),
+        sid=int(words[_STAT_SESSION]),
+        tty=int(words[_STAT_TTY]),
+        cpu_ticks=int(words[_STAT_UTIME]) + int(words[_STAT_STIME]),
+        start_ticks=int(words[_STAT_START]),
+        threads=int(words[_STAT_THREADS]),
     )
 
 
@@ -95,16 +109,20 @@ class Member:
         Returns:
             Whether the signal was delivered.
         """
+        if self.pid <= 1 or self.pid == os.getpid():
+            return False
         try:
             handle = os.pidfd_open(self.pid)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):
             return False
         try:
             if self.stat() is None:
                 return False
             signal.pidfd_send_signal(handle, number)
-        except ProcessLookupError:
-            return False
+        except (ProcessLookupError, PermissionError):
+            return (
+                False  # gone, or it has taken another user's rights: then it is told as a survivor
+            )
         finally:
             os.close(handle)
         return True
@@ -122,10 +140,12 @@ class Identity:
         folder: The trial's folder: working directory of the engine.
         log: The log file that is the engine's stdout and stderr.
         log_inode: Its inode number.
+        log_device: Number of the device that the inode is on; 0 where it was not recorded.
         marker: A random word in the engine's environment.
         executable: The interpreter's real path.
         port: TCP port on 127.0.0.1 that it was given, or None.
-        scratch: Its private temporary folder.
+        scratch: Its private temporary folder; made after this was recorded.
+        cgroup: Its own control group, where one could be had; made after this was recorded.
         shm_before: Names in /dev/shm before the start.
         shm_seen: Names in /dev/shm that its processes were seen to use.
         members: Processes of the engine that were seen alive and recorded later.
@@ -145,6 +165,8 @@ class Identity:
     shm_before: tuple[str, ...] = ()
     shm_seen: tuple[str, ...] = ()
     members: tuple[Member, ...] = field(default_factory=tuple)
+    log_device: int = 0
+    cgroup: str | None = None
 
     @property
     def leader(self) -> Member:
@@ -162,15 +184,33 @@ class Identity:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Identity:
-        """The identity that :meth:`as_json` wrote."""
-        members = tuple(
-            Member(m["pid"], m["start_ticks"], tuple(m["evidence"])) for m in data["members"]
-        )
-        names = {key: tuple(data[key]) for key in ("shm_before", "shm_seen")}
-        return cls(**{**data, **names, "members": members})
+        """The identity that :meth:`as_json` wrote.
+
+        Raises:
+            LedgerCorrupt: When it is something else.
+        """
+        try:
+            members = tuple(
+                Member(m["pid"], m["start_ticks"], tuple(m["evidence"])) for m in data["members"]
+            )
+            names = {key: tuple(data[key]) for key in ("shm_before", "shm_seen")}
+            known = {f.name for f in fields(cls)}
+            plain = {key: value for key, value in data.items() if key in known}
+            return cls(**{**plain, **names, "members": members})
+        except (KeyError, TypeError) as error:
+            raise LedgerCorrupt(f"a recorded engine cannot be read: {error!r}") from error
 
 
 def now_ticks() -> int:
-    """The current moment on the clock of process start ticks."""
-    uptime = float(Path("/proc/uptime").read_text().split()[0])
-    return int(uptime * os.sysconf("SC_CLK_TCK"))
+    """The current moment on the clock of process start ticks, at most one tick early.
+
+    The boot clock is what the kernel stamps processes with; ``/proc/uptime`` is rewritten in some
+    containers.
+    """
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK")) - 1
+
+
+def myself() -> dict[str, Any]:
+    """This process as others can know it again: its boot, its pid and when it started."""
+    stat = read_stat(os.getpid())
+    return {"boot": boot_id(), "pid": os.getpid(), "start_ticks": stat.start_ticks if stat else 0}

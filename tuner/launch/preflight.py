@@ -8,7 +8,9 @@ answer, the point is started.
 from __future__ import annotations
 
 import json
+import os
 import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -111,7 +113,8 @@ class Preflight:
         try:
             child.wait(5)
         except subprocess.TimeoutExpired:
-            child.kill()
+            # Its group, because a check that hangs is a fork of it.
+            os.killpg(child.pid, signal.SIGKILL)
             child.wait()
 
     def _give_up(self, why: str) -> None:

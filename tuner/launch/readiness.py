@@ -1,23 +1,26 @@
 """Waiting for an engine: until it answers, dies, falls silent, or is no longer wanted.
 
-Ready means that a completion came back. ``/health`` is no proof: an engine whose core is dead can
-answer it for hours.
+Ready means that a completion came back, and from the engine that was started: another server may
+listen on its port. ``/health`` is no proof: an engine whose core is dead can answer it for hours.
 """
 
 from __future__ import annotations
 
 import enum
+import queue
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
 from tuner.launch.base import Exit, Launch
+from tuner.launch.logfile import LogTail
 
 _POLL = 0.25
+_FIRST_POLL = 0.05  # an engine that starts in no time is seen in no time
 _CPU_LOOK = 2.0
 _BROKEN_ANSWERS = 3
 
@@ -29,6 +32,7 @@ class Ended(enum.StrEnum):
     EXITED = "exited"
     HUNG = "hung"
     BROKEN = "broken"  # healthy, but every completion fails
+    PORT = "port"  # somebody else answers on its port
     CANCELLED = "cancelled"
 
 
@@ -58,6 +62,7 @@ class Waited:
         silence: Seconds since its log last moved.
         detail: What was seen, in a sentence.
         status: HTTP status of the last completion that failed.
+        holder: Who else listens on its port.
     """
 
     ended: Ended
@@ -66,29 +71,7 @@ class Waited:
     silence: float = 0.0
     detail: str = ""
     status: int | None = None
-
-
-@dataclass(slots=True)
-class LogTail:
-    """Reads what a log has gained since the last look, in whole lines."""
-
-    path: Path
-    _offset: int = 0
-    _rest: bytes = field(default=b"", repr=False)
-
-    def read(self) -> list[str]:
-        """The new lines, decoded leniently, without their ends."""
-        with self.path.open("rb") as log:
-            log.seek(self._offset)
-            raw = log.read(1 << 20)
-        self._offset += len(raw)
-        *lines, self._rest = (self._rest + raw).split(b"\n")
-        return [line.decode(errors="replace") for line in lines]
-
-    @property
-    def offset(self) -> int:
-        """Bytes read so far."""
-        return self._offset
+    holder: str | None = None
 
 
 def await_ready(
@@ -130,14 +113,20 @@ class _Wait:
         self._cpu = 0.0
         self._broken = 0
         self._status: int | None = None
+        self._question: _Question | None = None
 
     def run(self) -> Waited:
-        with httpx.Client(base_url=self._launch.base_url, timeout=5.0, trust_env=False) as client:
+        with (
+            self._tail,
+            httpx.Client(base_url=self._launch.base_url, timeout=5.0, trust_env=False) as client,
+        ):
             while True:
                 if found := self._look(client):
                     self._read_log()
                     return found
-                self._cancelled.wait(_POLL)
+                if self._question is None:
+                    elapsed = time.monotonic() - self._began
+                    self._cancelled.wait(min(_POLL, max(_FIRST_POLL, elapsed / 4)))
 
     def _look(self, client: httpx.Client) -> Waited | None:
         if self._cancelled.is_set():
@@ -177,19 +166,26 @@ class _Wait:
         return None
 
     def _ask(self, client: httpx.Client) -> Waited | None:
-        try:
-            if client.get("/health").status_code != httpx.codes.OK:
+        """Ask for a completion once the server is up; the wait goes on while it is on its way."""
+        if self._question is None:
+            if not self._healthy(client):
                 return None
+            if (holder := self._launch.port_holder()) is not None:
+                said = f"its port is held by {holder}"
+                return self._waited(Ended.PORT, said, holder=holder)
             timeout = max(30.0, self._patience().quiet)
-            answer = client.post(
-                "/v1/completions",
-                json={"model": self._model, "prompt": "Hi", "max_tokens": 1},
-                timeout=timeout,
-            )
-        except httpx.TimeoutException:
+            self._question = _Question(client, self._model, timeout)
+        answer = self._question.wait(_POLL)
+        if answer is None:
+            return None
+        self._question = None
+        return self._heard(answer)
+
+    def _heard(self, answer: httpx.Response | httpx.RequestError) -> Waited | None:
+        if isinstance(answer, httpx.TimeoutException):
             return self._waited(Ended.HUNG, "healthy, but a completion of one token never came")
-        except httpx.TransportError:
-            return None  # not listening yet, or just gone: the next look tells
+        if isinstance(answer, httpx.RequestError):
+            return None  # just gone: the next look tells
         if answer.status_code == httpx.codes.OK:
             return self._waited(Ended.READY, "a completion came back")
         self._broken += 1
@@ -201,7 +197,17 @@ class _Wait:
             Ended.BROKEN, f"healthy, but a completion gives {answer.status_code}: {said}"
         )
 
-    def _waited(self, ended: Ended, detail: str, gone: Exit | None = None) -> Waited:
+    @staticmethod
+    def _healthy(client: httpx.Client) -> bool:
+        """Whether the server says it is well; one that is busy starting may not answer in time."""
+        try:
+            return client.get("/health").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def _waited(
+        self, ended: Ended, detail: str, gone: Exit | None = None, *, holder: str | None = None
+    ) -> Waited:
         now = time.monotonic()
         return Waited(
             ended=ended,
@@ -210,4 +216,36 @@ class _Wait:
             silence=now - self._log_moved,
             detail=detail,
             status=self._status,
+            holder=holder,
         )
+
+
+class _Question:
+    """One completion of one token, asked by a thread of its own.
+
+    An engine that is up and hangs holds the connection for as long as it likes; meanwhile its end,
+    and the user's wish to stop, must be noticed.
+    """
+
+    def __init__(self, client: httpx.Client, model: str, timeout: float) -> None:
+        self._answers: queue.SimpleQueue[httpx.Response | httpx.RequestError] = queue.SimpleQueue()
+        body = {"model": model, "prompt": "Hi", "max_tokens": 1}
+        ask = threading.Thread(
+            target=self._ask, args=(client, body, timeout), name="first-completion", daemon=True
+        )
+        ask.start()
+
+    def _ask(self, client: httpx.Client, body: dict[str, Any], timeout: float) -> None:
+        try:
+            self._answers.put(client.post("/v1/completions", json=body, timeout=timeout))
+        except httpx.RequestError as error:
+            self._answers.put(error)
+        except RuntimeError:
+            return  # the client was closed before the question was sent: nobody waits any more
+
+    def wait(self, seconds: float) -> httpx.Response | httpx.RequestError | None:
+        """The answer, or what became of the connection; None when neither came in time."""
+        try:
+            return self._answers.get(timeout=seconds)
+        except queue.Empty:
+            return None

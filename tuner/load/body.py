@@ -92,11 +92,12 @@ def _encode_tools(session: Session, salt: str) -> bytes:
     if not session.tools:
         return b""
     first, *rest = session.tools
-    tools = [salted_tool(first, salt) if salt else first, *rest]
+    tools = [salted_tool(first, salt, session.tool_choice) if salt else first, *rest]
     functions = ", ".join(
         f'{{"type": "function", "function": {{"name": {json.dumps(tool.name)}, '
         f'"description": {json.dumps(tool.description)}, "parameters": {tool.parameters}}}}}'
         for tool in tools
     )
-    choice = json.dumps(session.tool_choice)
+    named = session.tool_choice.startswith("{")
+    choice = session.tool_choice if named else json.dumps(session.tool_choice)
     return f'"tools": [{functions}], "tool_choice": {choice}, '.encode()

@@ -36,7 +36,7 @@ class Tool:
     """A function that the model may call.
 
     Attributes:
-        name: Its name, at most 16 characters, so that a salt fits before it.
+        name: Its name. Where it has at most 16 characters, a salt fits before it.
         description: What it does.
         parameters: JSON text of the JSON Schema of its arguments.
     """
@@ -80,7 +80,8 @@ class Session:
     Attributes:
         turns: The requests, in order.
         tools: The functions offered with each request.
-        tool_choice: The request's ``tool_choice``, sent only where there are tools.
+        tool_choice: The request's ``tool_choice``, sent only where there are tools: a word, or the
+            JSON text of an object.
     """
 
     turns: tuple[Turn, ...]

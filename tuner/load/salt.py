@@ -16,6 +16,7 @@ _WORDS = (
     "red", "sun", "map", "box", "cat", "dog", "key", "sky",
     "ice", "oil", "bed", "cup", "hat", "leg", "arm", "war",
 )  # fmt: skip
+_LONGEST_NAME = 64  # of a function, in the API
 WORDS = 12
 """Words of a salt, unless a plan with short prompts asks for less."""
 
@@ -45,9 +46,14 @@ def _written(words: list[str]) -> str:
     return " ".join(words) + "\n" if words else ""
 
 
-def salted_tool(tool: Tool, salt: str) -> Tool:
+def salted_tool(tool: Tool, salt: str, tool_choice: str) -> Tool:
     """A tool with the salt in front of its name.
 
     Some chat templates write the tools before the system message, and the name before all else.
+    Where the name would grow too long, or the request asks for the tool by name, the salt goes in
+    front of the description.
     """
-    return Tool(f"{salt.strip().replace(' ', '_')}_{tool.name}", tool.description, tool.parameters)
+    name = f"{salt.strip().replace(' ', '_')}_{tool.name}"
+    if len(name) > _LONGEST_NAME or tool_choice.startswith("{"):
+        return Tool(tool.name, salt.strip() + " " + tool.description, tool.parameters)
+    return Tool(name, tool.description, tool.parameters)

@@ -24,6 +24,7 @@ from optuna.distributions import (
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import Trial, TrialState, create_trial
 
+from tuner.search.slope import fit
 from tuner.spec.axes import Assignment, Axis
 
 _TRIES = 30
@@ -51,7 +52,7 @@ class Sampler:
 
     Args:
         axes: What there is to choose, conditions before those that depend on them.
-        kind: ``tpe`` or ``random``.
+        kind: ``tpe``, ``random``, or ``grid`` for every point in order.
         seed: The study's seed.
         startup: Trials before TPE trusts what it has learnt.
     """
@@ -63,11 +64,13 @@ class Sampler:
         self._startup = startup
         self._study = optuna.create_study(direction="maximize", sampler=RandomSampler(seed=seed))
         self._asked: dict[str, Trial] = {}
+        self._lessons: list[tuple[Assignment, Mapping[str, float]]] = []
 
     def restore(self, history: Sequence[Told]) -> None:
         """Learn all that an earlier tuner was told."""
         for told in history:
             self._study.add_trial(self._finished(told))
+            self._lessons.append((told.assignment, told.constraints))
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
         """A point that was not tried yet, or None when none was found.
@@ -76,20 +79,41 @@ class Sampler:
             number: Number of the trial that it is for.
             taken: Keys (:func:`key`) of the points that were tried.
         """
+        if self._kind != "grid":
+            found = self._best_candidate(number, taken)
+            if found is not None:
+                return found
+        return next((a for a in self._all_points() if key(a) not in taken), None)
+
+    def _best_candidate(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
+        """The first new suggestion that is expected to be feasible, else the least infeasible one."""
+        # Chance alone is asked for chance alone: it must not depend on what was measured.
+        slope = fit(self._axes, self._lessons if self._kind == "tpe" else ())
+        candidates: list[tuple[float, Trial, Assignment]] = []
         for attempt in range(_TRIES):
             # A sampler that has settled suggests the same point again; then chance decides.
             kind = self._kind if attempt < _TRIES // 2 else "random"
             self._study.sampler = self._sampler(kind, number, attempt)
             trial = self._study.ask()
             assignment = self._suggest(trial)
-            if key(assignment) not in taken:
-                self._asked[key(assignment)] = trial
-                return assignment
-            self._study.tell(trial, state=TrialState.FAIL)  # samplers do not see failed trials
-        return next((a for a in self._all_points() if key(a) not in taken), None)
+            if key(assignment) in taken:
+                self._study.tell(trial, state=TrialState.FAIL)  # samplers do not see failed trials
+                continue
+            candidates.append((slope.worst(assignment), trial, assignment))
+            if candidates[-1][0] <= 0:
+                break
+        if not candidates:
+            return None
+        _, chosen, assignment = min(candidates, key=lambda c: c[0])
+        for _, trial, _ in candidates:
+            if trial is not chosen:
+                self._study.tell(trial, state=TrialState.FAIL)
+        self._asked[key(assignment)] = chosen
+        return assignment
 
     def tell(self, told: Told) -> None:
         """Learn one more trial. A point that was never asked for is added all the same."""
+        self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
             self._study.add_trial(self._finished(told))

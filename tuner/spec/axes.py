@@ -176,7 +176,7 @@ def _choices(parameter: Parameter) -> tuple[Kind | None, tuple[Choice, ...]]:
     if parameter.switch is not None:
         return "categorical", (False, True)
     if parameter.bundle is not None:
-        return "categorical", tuple(parameter.bundle)
+        return "categorical", tuple(sorted(parameter.bundle))  # the file's order means nothing
     values = parameter.choices or ()
     if not values:
         return None, ()

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import WithJsonSchema
 
 from tuner.quantity import parse_bytes, parse_seconds
@@ -44,17 +44,6 @@ def _size(value: Any) -> Any:
     raise ValueError("is no size: write it with its unit, as in 8GiB")
 
 
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
-
-
-def _share(value: Any) -> Any:
-    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
-        return float(found[1]) / 100
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise ValueError("is no share: write a percentage as in 2%, or a number from 0 to 1")
-
-
 Seconds = Annotated[
     float,
     BeforeValidator(_seconds),
@@ -75,23 +64,34 @@ _SIZE_SCHEMA = {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"}
 Bytes = Annotated[int, BeforeValidator(_size), Field(ge=1), WithJsonSchema(_SIZE_SCHEMA)]
 """A size with its unit, such as ``8GiB``; kept in bytes."""
 
-Share = Annotated[
-    float,
-    BeforeValidator(_share),
-    Field(ge=0, le=1),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "minimum": 0, "maximum": 1},
-                {"type": "string", "pattern": r"^\d+(\.\d+)? ?%$"},
-            ]
-        }
+
+def written_as(pattern: str, how: str) -> tuple[AfterValidator, WithJsonSchema]:
+    """What makes a text match a pattern, with a message that says how it is written.
+
+    Args:
+        pattern: A regular expression for the whole text.
+        how: How such a text is written, for people.
+    """
+    whole = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not whole.fullmatch(text):
+            raise ValueError(f"{text!r} is not written as it must be: {how}")
+        return text
+
+    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
+
+
+Slug = Annotated[
+    str,
+    *written_as(
+        r"[a-z0-9][a-z0-9._-]{0,62}",
+        "small letters, digits, dots, dashes and underscores, at most 63 of them",
     ),
 ]
-"""A part of a whole: ``2%`` or 0.02; kept as a number from 0 to 1."""
+"""A name that is also the name of a folder."""
 
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
-"""A name that is also the name of a folder: small letters, digits, dots, dashes, underscores."""
-
-EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+EnvName = Annotated[
+    str, *written_as(r"[A-Za-z_][A-Za-z0-9_]{0,127}", "letters, digits and underscores")
+]
 """The name of an environment variable."""

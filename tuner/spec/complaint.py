@@ -11,11 +11,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tuner.errors import SpaceError
-from tuner.spec.strict_yaml import Document
+from tuner.spec.strict_yaml import Document, Place
 
-_KIND_FREE = re.compile(
-    r"^(a number|a range|a skew|ranges|a scalar|a list|a file|items|an object|a secret)$"
-)
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|true|false")
 _WANTED: Mapping[str, str] = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -25,6 +23,7 @@ _WANTED: Mapping[str, str] = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
     "tuple_type": "a list",
+    "none_required": "null",
 }
 _BOUNDS: Mapping[str, tuple[str, str]] = {
     "greater_than": ("above", "gt"),
@@ -46,14 +45,14 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
     """
     details = error.errors(include_input=False, include_url=False, include_context=True)
     unknown = [item for item in details if item["type"] == "extra_forbidden"]
-    ranked = unknown or details
-    ways = [(_way(item["loc"]), item) for item in ranked]
-    way, first = min(ways, key=lambda pair: source.line(pair[0]))
-    message, mend = _words(first, way, source, model)
-    more = len(details) - 1
+    placed = [(source.place(_way(item["loc"])), item) for item in unknown or details]
+    place, first = min(placed, key=lambda pair: source.line(pair[0]))
+    here = [item for other, item in placed if other == place]
+    message, mend = _unknown(first, place, model) if unknown else _words(here, place, source)
+    more = len({other for other, _ in placed}) - 1
     if more and not unknown:
         message = f"{message} (and {more} more)"
-    return source.error(way, message, mend)
+    return source.error(place, message, mend)
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -63,29 +62,40 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def _way(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """The way to the value in the file: pydantic's names of union members are left out."""
-    way = [step for step in loc if not (isinstance(step, str) and _KIND_FREE.match(step))]
+    """The way to the value in the file, without the names of kinds that look like keys."""
+    way = list(loc)
     tag = {"workload": 1, "workloads": 2}.get(str(loc[0]) if loc else "")
-    if loc[:3] in {("engine", "model", "made"), ("engine", "model", "stored")}:
-        tag = 2
     if tag is not None:
         del way[tag : tag + 1]
-    return tuple(step for step in way if step != "[key]")
+    return tuple(way)
 
 
-def _words(
-    item: ErrorDetails, way: tuple[int | str, ...], source: Document, model: type[BaseModel]
-) -> tuple[str, str | None]:
-    kind = item["type"]
+def _name(place: Place) -> str:
+    """A place as people write it: ``rules[0].reason``."""
+    text = ""
+    for step in place:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}"
+    return text.removeprefix(".") or "the file"
+
+
+def _unknown(item: ErrorDetails, place: Place, model: type[BaseModel]) -> tuple[str, str]:
+    guess = nearest(str(place[-1]), _siblings(item, model))
+    return f"unknown key {_name(place)}", f"did you mean {guess}?" if guess else "delete it"
+
+
+def _words(items: list[ErrorDetails], place: Place, source: Document) -> tuple[str, str | None]:
+    """What is wrong at a place, and the mend; of a choice between kinds, all that are wanted."""
+    wanted = list(dict.fromkeys(_WANTED[i["type"]] for i in items if i["type"] in _WANTED))
+    if wanted:
+        wanted += [str(i["ctx"]["expected"]) for i in items if i["type"] == "literal_error"]
+        value = source.at(place)
+        said = f"{_name(place)} must be {' or '.join(wanted)}, and is {_kind(value)}"
+        return said, _quoting(wanted, value)
+    item = items[0]
+    kind, name = item["type"], _name(place)
     context: dict[str, Any] = item.get("ctx", {})
-    name = ".".join(str(step) for step in way) or "the file"
     if kind == "missing":
-        return f"{name} is missing", "add it"
-    if kind == "extra_forbidden":
-        guess = nearest(str(way[-1]), _siblings(item, model))
-        return f"unknown key {name}", f"did you mean {guess}?" if guess else "delete it"
-    if kind in _WANTED:
-        return f"{name} must be {_WANTED[kind]}{_is(source, way)}", _quote(kind, source, way)
+        return f"{_name((*place, str(item['loc'][-1])))} is missing", "add it"
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return f"{name} must be {words} {context[bound]}", None
@@ -97,7 +107,7 @@ def _words(
 def _rarer(kind: str, context: dict[str, Any], name: str, message: str) -> tuple[str, str | None]:
     if kind in {"literal_error", "union_tag_invalid"}:
         expected = context.get("expected") or context.get("expected_tags")
-        return f"{name} must be one of {str(expected).replace(' or ', ', ')}", None
+        return f"{name} must be {str(expected).replace(', ', ' or ')}", None
     if kind == "union_tag_not_found":
         return f"{name} has no kind", "add kind: conversations, for instance"
     if kind == "string_pattern_mismatch":
@@ -108,29 +118,21 @@ def _rarer(kind: str, context: dict[str, Any], name: str, message: str) -> tuple
         return f"{name} is empty", "write at least one"
     if kind == "too_long":
         return f"{name} has too many items", f"at most {context['max_length']}"
-    return f"{name}: {message[:1].lower()}{message[1:]}", None
-
-
-def _is(source: Document, way: tuple[int | str, ...]) -> str:
-    place = source.place(way)
-    if len(place) != len(way):
-        return ""
-    return f", and is {_kind(source.at(place))}"
+    return f"{name} {message[:1].lower()}{message[1:]}", None
 
 
 def _kind(value: Any) -> str:
-    names = {bool: "true or false", int: "a number", float: "a number", str: "text"}
-    names |= {tuple: "a list", dict: "a mapping", type(None): "empty"}
-    return names[type(value)]
+    if isinstance(value, float):
+        return "a number with a point"
+    names = {bool: "true or false", int: "a number", str: "text", tuple: "a list"}
+    return {**names, dict: "a mapping", type(None): "empty"}[type(value)]
 
 
-def _quote(kind: str, source: Document, way: tuple[int | str, ...]) -> str | None:
-    place = source.place(way)
-    value = source.at(place) if len(place) == len(way) else None
-    if kind == "string_type" and isinstance(value, bool | int | float):
+def _quoting(wanted: list[str], value: Any) -> str | None:
+    if wanted == ["text"] and isinstance(value, bool | int | float):
         return "quote it"
-    if kind != "string_type" and isinstance(value, str) and len(value) < 40:
-        return "write it without quotes" if value.isascii() and value.isalnum() else None
+    if "text" not in wanted and isinstance(value, str) and _NUMBER.fullmatch(value):
+        return "write it without quotes"
     return None
 
 

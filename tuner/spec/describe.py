@@ -14,6 +14,7 @@ from tuner.spec.parameter import Parameter
 from tuner.spec.points import baseline, first_points, grid_size
 from tuner.spec.resolve import resolve
 from tuner.spec.score import Gates
+from tuner.spec.soundness import check
 from tuner.spec.space import SearchSpace
 from tuner.spec.targets import notes
 from tuner.spec.values import key, label
@@ -31,6 +32,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
     Raises:
         SpaceError: When the space does not hold together on this machine.
     """
+    check(space, context)
     plan = layout(space, context)
     sections = (
         ("study", _study(space, context)),
@@ -72,7 +74,8 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
 
 def _engine(space: SearchSpace) -> Iterator[str]:
     engine = space.engine
-    yield f"recipe {', '.join(space.recipes)}, started as a {engine.launch}"
+    manner = "as a process" if engine.launch == "process" else "in a container"
+    yield f"recipe {', '.join(space.recipes)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
     if engine.allow_code:
         yield "flags and variables that load code are allowed (allow_code: true)"

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
-from tuner.spec.base import EnvName, Seconds, Slug, Strict
+from tuner.spec.base import EnvName, Seconds, Slug, Strict, written_as
 from tuner.spec.flags import FlagName
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Name, Parameter, Rule
@@ -16,6 +16,12 @@ from tuner.spec.values import ChoiceValue, EnvValue, FlagValue, Text
 from tuner.spec.workload import Workload
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
+ServedName = Annotated[
+    str, *written_as(r"[A-Za-z0-9][\w./-]{0,127}", "letters, digits, dots, dashes and slashes")
+]
+Pattern = Annotated[
+    str, *written_as(r"[\w*?\[\]]{1,128}", "a variable's name, with * for any letters")
+]
 
 
 class MadeModel(Strict):
@@ -63,10 +69,12 @@ class Engine(Strict):
     """The recipe that the engine is built by: a name, or the path of a recipe's folder."""
     model: Model
     """The model that is served."""
-    served_name: Annotated[Text, StringConstraints(pattern=r"^[A-Za-z0-9][\w./-]{0,127}$")] = "llm"
+    served_name: ServedName = "llm"
     """The model's name in requests."""
     launch: Literal["process", "docker"] = "process"
     """How the engine is started."""
+    port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """TCP port on 127.0.0.1 that it serves on; left out, a free one is chosen for each start."""
     flags: dict[FlagName, FlagValue] = Field(default_factory=dict)
     """Flags of the server that stay as they are; true is the bare flag."""
     env: dict[EnvName, EnvValue] = Field(default_factory=dict)
@@ -116,7 +124,7 @@ class Export(Strict):
     """Where the model lies where it is deployed; left out, where it lies here."""
     env: dict[EnvName, Text | int] = Field(default_factory=dict)
     """Variables that the deployment needs in addition."""
-    drop_env: tuple[Annotated[str, StringConstraints(pattern=r"^[\w*?\[\]]+$")], ...] = ()
+    drop_env: tuple[Pattern, ...] = ()
     """Variables of trials that are left out, as patterns such as HF_*."""
 
 
@@ -142,7 +150,7 @@ class SpaceDocument(Strict):
     first: tuple[dict[Name, ChoiceValue], ...] = ()
     """Points to try right after the baseline; what a point leaves out is as in the baseline."""
     search: Search = Search()
-    """How points are chosen."""
+    """How points are chosen, and which are measured again."""
     budget: Budget
     """When the search ends."""
     workload: Workload | None = None
@@ -158,7 +166,7 @@ class SpaceDocument(Strict):
     hardware: HardwareOverride = HardwareOverride()
     """What is assumed in place of what is found on the machine."""
     export: Export = Export()
-    """The files that the winner becomes."""
+    """The files that the winner becomes, and where they go."""
 
     @model_validator(mode="after")
     def _one_load(self) -> SpaceDocument:

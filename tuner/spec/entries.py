@@ -60,10 +60,11 @@ def _written(group: Group, facts: Mapping[str, Value]) -> Iterator[Entry]:
         for row in zip(*group.together.values(), strict=True):
             yield dict(zip(names, row, strict=True))
     else:
-        names = group.members
+        names = tuple(sorted(group.members))  # the order of keys must not number them anew
         for grid in group.grids or ():
             for row in itertools.product(*(grid[name] for name in names)):
-                yield dict(zip(names, row, strict=True))
+                found = dict(zip(names, row, strict=True))
+                yield {member: found[member] for member in group.members}
 
 
 def _required(group: Group, entry: Entry, facts: Mapping[str, Value]) -> bool:

@@ -206,7 +206,7 @@ class _Parser:
         if operator is None:
             return left
         node = Comparison(operator, left, self._sum())
-        if self._comparison_operator() is not None:
+        if self._at(*COMPARISONS, "in", "not"):
             self._refuse("comparisons do not chain: write a < b and b < c")
         return node
 

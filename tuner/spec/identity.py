@@ -7,13 +7,31 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tuner.spec.document import SpaceDocument
+from pydantic import BaseModel
+
+from tuner.spec.document import Engine, SpaceDocument
 from tuner.spec.expression import parse
+from tuner.spec.parameter import Computed, Group, Parallel, Parameter, Rule
 from tuner.spec.uses import UsedFile
 
-_EXPRESSIONS = frozenset({"when", "require", "forbid", "value", "equals", "divides"})
-_NOT_MEANT = frozenset({"study", "budget", "export"})
-_FOR_PEOPLE = frozenset({"description", "unit", "reason"})
+_EXPRESSIONS: Mapping[type[BaseModel], frozenset[str]] = {
+    Parameter: frozenset({"when"}),
+    Computed: frozenset({"value"}),
+    Group: frozenset({"when", "require"}),
+    Parallel: frozenset({"equals", "divides"}),
+    Rule: frozenset({"forbid", "require"}),
+}
+"""Which fields hold expressions, whose spelling makes no difference."""
+
+_NOT_MEANT: Mapping[type[BaseModel], frozenset[str]] = {
+    SpaceDocument: frozenset({"study", "budget", "export", "workload", "workloads"}),
+    Engine: frozenset({"port"}),
+    Parameter: frozenset({"description", "unit"}),
+    Computed: frozenset({"description"}),
+    Group: frozenset({"description"}),
+    Rule: frozenset({"reason"}),
+}
+"""Which fields are not part of the meaning as they stand. Names that people choose never are here."""
 
 Meaning = Mapping[str, Any]
 
@@ -21,29 +39,49 @@ Meaning = Mapping[str, Any]
 def meaning_of(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[str, Any]:
     """The meaning of a search space as plain JSON.
 
-    The study's name, texts for people, the budget and the export are no part of it: they may
-    change while a study goes on. Formatting, comments, the order of keys, spellings of flags and
-    of durations, and values that are the defaults anyway make no difference.
+    The study's name, texts for people, the budget, the export and the server's port are no part of
+    it: they may change while a study goes on. Formatting, comments, the order of keys, spellings of
+    flags, expressions and durations, and values that are the defaults anyway make no difference.
     """
-    plain = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    if "workload" in plain:
-        plain["workloads"] = {"main": plain.pop("workload")}
-    kept = {key: _meant(key, value) for key, value in plain.items() if key not in _NOT_MEANT}
-    return {**kept, "files": {name: file.digest for name, file in sorted(files.items())}}
+    return _meaning(document, files, whole=False)
 
 
-def _meant(key: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        free = key in {"parameters", "groups", "computed", "flags", "env"}
-        return {
-            name: _meant(name, item)
-            for name, item in value.items()
-            if free or name not in _FOR_PEOPLE
-        }
-    if isinstance(value, list):
-        return [_meant("", item) for item in value]
-    if key in _EXPRESSIONS and isinstance(value, str):
-        return parse(value).canonical
+def spelled_out(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[str, Any]:
+    """The meaning with every default written out, for showing differences."""
+    return _meaning(document, files, whole=True)
+
+
+def _meaning(
+    document: SpaceDocument, files: Mapping[str, UsedFile], *, whole: bool
+) -> dict[str, Any]:
+    loads = {name: _model(load, whole=whole) for name, load in document.loads.items()}
+    digests = {name: file.digest for name, file in sorted(files.items())}
+    return {**_model(document, whole=whole), "workloads": loads, "files": digests}
+
+
+def _model(model: BaseModel, *, whole: bool) -> dict[str, Any]:
+    """What a model declares, by the keys of the file."""
+    kind = type(model)
+    left_out = _NOT_MEANT.get(kind, frozenset())
+    found: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        value = getattr(model, name)
+        usual = value is None if whole else value == field.get_default(call_default_factory=True)
+        if name in left_out or usual:
+            continue
+        if name in _EXPRESSIONS.get(kind, ()) and isinstance(value, str):
+            value = parse(value).canonical
+        found[field.alias or name] = _plain(value, whole=whole)
+    return found
+
+
+def _plain(value: Any, *, whole: bool) -> Any:
+    if isinstance(value, BaseModel):
+        return _model(value, whole=whole)
+    if isinstance(value, Mapping):
+        return {key: _plain(item, whole=whole) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item, whole=whole) for item in value]
     return value
 
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from tuner.spec.base import Bytes, Seconds, Share, Strict
+from tuner.quantity import parse_bytes
+from tuner.spec.base import Bytes, Seconds, Strict
 
 
 class Budget(Strict):
@@ -30,10 +31,10 @@ class Budget(Strict):
 
 
 class Amount(Strict):
-    """A size, or a share of what the machine has; exactly one of the two is not None."""
+    """A size in bytes, or a share of what the machine has; exactly one of the two is not None."""
 
-    bytes: Bytes | None = None
-    share: Share | None = None
+    bytes: int | None = None
+    share: float | None = None
 
     def of(self, total: int) -> int:
         """The amount in bytes, for a machine that has ``total`` bytes."""
@@ -41,14 +42,21 @@ class Amount(Strict):
 
 
 _SIZE = re.compile(r"\d+(\.\d+)? ?([KMGT]i?)?B")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 
 def _amount(value: Any) -> Any:
     if isinstance(value, Amount):
         return value
     if isinstance(value, str) and _SIZE.fullmatch(value):
-        return {"bytes": value}
-    return {"share": value}
+        return Amount(bytes=parse_bytes(value))
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    share = float(value) if number else None
+    if isinstance(value, str) and (found := _PERCENT.fullmatch(value)):
+        share = float(found[1]) / 100
+    if share is None or not 0 <= share <= 1:
+        raise ValueError("is no amount: write a size as in 8GiB, or a share as in 80%")
+    return Amount(share=share)
 
 
 SizeOrShare = Annotated[

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    StringConstraints,
+    Tag,
+    model_validator,
+)
 
-from tuner.spec.base import EnvName, Strict
+from tuner.spec.base import EnvName, Strict, written_as
 from tuner.spec.expression import FUNCTIONS, WORDS, parse
 from tuner.spec.flags import FlagName
 from tuner.spec.ranges import FloatRange, IntegerRange
@@ -30,12 +37,28 @@ def _free(name: str) -> str:
 ExpressionText = Annotated[str, AfterValidator(_parses)]
 """An expression of the small language, such as ``2 * workload.concurrency``."""
 
+
+def _whole_form(value: Any) -> str:
+    return "a text" if isinstance(value, str) else "a number"
+
+
+Whole = Annotated[
+    Annotated[int, Tag("a number")] | Annotated[ExpressionText, Tag("a text")],
+    Discriminator(_whole_form),
+]
+"""A whole number, or an expression that comes to one."""
+
 Name = Annotated[
-    str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), AfterValidator(_free)
+    str,
+    *written_as(r"[A-Za-z_][A-Za-z0-9_]{0,63}", "letters, digits and underscores, at most 64"),
+    AfterValidator(_free),
 ]
 """A name that expressions can use."""
 
-Leaf = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*$")]
+Leaf = Annotated[
+    str,
+    *written_as(r"[A-Za-z_][\w-]*(\.[A-Za-z_][\w-]*)*", "the keys with dots between, as in a.b"),
+]
 Setting = Literal["model", "recipe", "image", "version"]
 Switch = Literal["pair", "bare"]
 Note = Annotated[str, StringConstraints(max_length=2000)]
@@ -64,8 +87,10 @@ class Target(Strict):
             raise ValueError(f"has both {targets[0]} and {targets[1]}: keep one of the two")
         if self.leaf is not None and self.flag is None:
             raise ValueError("leaf needs a flag whose JSON it is in")
-        if self.switch is not None and (self.flag is None or self.leaf is not None):
-            raise ValueError("switch is for a flag of its own; here use choices: [true, false]")
+        if self.switch is not None and self.leaf is not None:
+            raise ValueError("switch is for a whole flag; in JSON use choices: [true, false]")
+        if self.switch is not None and self.flag is None:
+            raise ValueError("switch is for a flag; write out the choices")
         if self.switch is not None and self.flag is not None and self.flag.startswith("--no-"):
             raise ValueError(f"write the positive flag: --{self.flag[5:]}")
         if self.join is not None and self.leaf is not None:
@@ -140,9 +165,9 @@ class Parallel(Strict):
 
     members: Annotated[tuple[Name, ...], Field(min_length=1, max_length=6)]
     """The parameters that are the sizes."""
-    equals: ExpressionText | int | None = None
+    equals: Whole | None = None
     """What the product must be, as in hardware.devices."""
-    divides: ExpressionText | int | None = None
+    divides: Whole | None = None
     """What the product must divide."""
 
     @model_validator(mode="after")

@@ -17,7 +17,8 @@ from tuner.spec.values import Choice, PointValue, key, label, meaning
 Point = Mapping[str, PointValue]
 """A value for each parameter that exists, in the order of the file; plain JSON."""
 
-MAX_GRID = 10**15
+MAX_STEERING = 200_000
+"""Most combinations of the axes that conditions hang on, to count the points of a grid."""
 
 
 def point(space: SearchSpace, assignment: Assignment, context: Context) -> dict[str, Any]:
@@ -184,6 +185,12 @@ def grid_size(space: SearchSpace, context: Context) -> int:
                 "give it a step, or another sampler",
             )
     steering = frozenset().union(*(controllers(space.document, axis.name) for axis in plan.axes))
+    if math.prod(axis.size or 1 for axis in plan.axes if axis.name in steering) > MAX_STEERING:
+        raise space.source.error(
+            ("search",),
+            f"conditions hang on {', '.join(sorted(steering))}: too many points to count",
+            "use another sampler than grid, or coarser values",
+        )
 
     def count(rest: tuple[Axis, ...], chosen: dict[str, int | float]) -> int:
         if not rest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tuner.errors import SpaceError
-from tuner.spec.axes import axes
+from tuner.spec.axes import layout
 from tuner.spec.context import Context
 from tuner.spec.dependencies import axis_order, condition
 from tuner.spec.document import SpaceDocument
@@ -17,7 +17,7 @@ from tuner.spec.samples import samples
 from tuner.spec.space import SearchSpace
 from tuner.spec.strict_yaml import Place
 from tuner.spec.targets import check_quarrels
-from tuner.spec.values import label
+from tuner.spec.values import key, label
 
 
 def asks_hardware(document: SpaceDocument) -> frozenset[str]:
@@ -55,7 +55,6 @@ def check(space: SearchSpace, context: Context) -> None:
     for name, item in space.computed.items():
         _try_out(space, ("computed", name, "value"), item.value, context, owner=name)
     check_quarrels(space, context)
-    axes(space, context)
     _check_baseline(space, context)
     for index, written in enumerate(space.document.first):
         _check_first(space, index, {name: label(value) for name, value in written.items()}, context)
@@ -99,10 +98,21 @@ def _truth(text: str, names: Mapping[str, Value]) -> None:
 
 
 def _check_baseline(space: SearchSpace, context: Context) -> None:
-    try:
-        start = baseline(space, context)
-    except SpaceError as error:
-        raise space.source.error(("parameters",), f"the baseline: {error.message}") from error
+    plan = layout(space, context)
+    for name, combinations in plan.entries.items():
+        members = space.members(name)
+        start = {member: label(space.parameters[member].baseline) for member in members}
+        known = [
+            {member: label(value) for member, value in entry.items()} for entry in combinations
+        ]
+        if start not in known:
+            said = ", ".join(f"{member} = {key(value)}" for member, value in start.items())
+            raise space.source.error(
+                ("parameters", members[0], "baseline"),
+                f"the baseline {said} is not one of the {len(known)} combinations of {name}",
+                f"as {key(known[0])} would be",
+            )
+    start = baseline(space, context)
     resolve(space, start, context)
     if broken := violations(space, start, context):
         raise space.source.error(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.spec.document import Engine, Export, Search, SpaceDocument
-from tuner.spec.identity import differences
+from tuner.spec.identity import differences, spelled_out
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
 from tuner.spec.quality import Quality
@@ -190,4 +190,4 @@ def declared(document: SpaceDocument, name: str) -> tuple[Choice, ...]:
 
 def difference(old: SearchSpace, new: SearchSpace) -> list[str]:
     """How one search space differs from another in meaning, a line for each place."""
-    return differences(old.meaning, new.meaning)
+    return differences(spelled_out(old.document, old.files), spelled_out(new.document, new.files))

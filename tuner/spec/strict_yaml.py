@@ -183,6 +183,8 @@ def _mend(problem: str) -> str | None:
         return "indent with spaces"
     if "mapping values are not allowed" in problem:
         return "check the indentation, and quote text that holds a colon and a space"
+    if "expected ',' or '}'" in problem or "expected ',' or ']'" in problem:
+        return "close what is open, and quote text that holds a bracket or a comma"
     if "cannot start any token" in problem:
         return "quote text that begins with %, @ or `"
     return None

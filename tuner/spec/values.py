@@ -71,7 +71,9 @@ def _choice_form(value: Any) -> str:
     return "a file" if isinstance(value, dict | FileValue) else "a scalar"
 
 
-def _flag_form(value: Any) -> str:
+def _flag_form(value: Any) -> str | None:
+    if isinstance(value, tuple):
+        return None
     if isinstance(value, ListValue) or (isinstance(value, dict) and "list" in value):
         return "items"
     if isinstance(value, FileValue) or (isinstance(value, dict) and set(value) == {"file"}):
@@ -99,7 +101,11 @@ FlagValue = Annotated[
     | Annotated[ListValue, Tag("items")]
     | Annotated[FileValue, Tag("a file")]
     | Annotated[dict[str, Any], Tag("an object")],
-    Discriminator(_flag_form),
+    Discriminator(
+        _flag_form,
+        custom_error_type="list_of_unknown_manner",
+        custom_error_message="is a list: write {list: [...], join: comma}, or join: space, or repeat",
+    ),
 ]
 """The fixed value of a flag: text, a number, true (the bare flag), a list, a file, a JSON object."""
 

@@ -116,13 +116,19 @@ class Between(Strict):
         return self
 
 
-def _span_form(value: Any) -> str:
-    return "a number" if isinstance(value, int) else "a range"
+def _span_form(value: Any) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return "a number"
+    return "a range" if isinstance(value, Between | dict) else None
 
 
 Span = Annotated[
     Annotated[Positive, Tag("a number")] | Annotated[Between, Tag("a range")],
-    Discriminator(_span_form),
+    Discriminator(
+        _span_form,
+        custom_error_type="span",
+        custom_error_message="is no count: write a whole number, or {min, max}",
+    ),
 ]
 """A whole number, fixed or drawn."""
 

@@ -1,29 +1,38 @@
 """The ledger: what was planned, what was begun, what came of it. The only truth there is.
 
-One SQLite file, written by one process at a time (a lock beside it sees to that) and read by
-anyone. Each change is one immediate transaction in WAL mode with ``synchronous=FULL``: a change
-that was reported is on disk, also after a power cut. Stages are appended to ``transitions``, and
-the row of a trial holds their sum; the two change together.
+One SQLite file, read by anyone. Who may write is settled by locks (:mod:`tuner.store.locks`): one
+tuner holds the folder, and each study is worked on by one process. Each change is one immediate
+transaction in WAL mode with ``synchronous=FULL``: a change that was reported is on disk, also after
+a power cut. Stages are appended to ``transitions``, and the row of a trial holds their sum; the two
+change together, and with them the event that tells those who watch.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
-from filelock import FileLock, Timeout
-
-from tuner.errors import LedgerCorrupt, StateUnusable, StudyConflict, StudyNotFound
-from tuner.store import schema
-from tuner.store.rows import Event, LaunchRow, Origin, StudyRow, Transition, TrialRow
+from tuner.errors import LedgerCorrupt, StudyConflict, StudyNotFound
+from tuner.store.database import LEDGER_NAME, Database
+from tuner.store.redact import NOTHING, Redactor
+from tuner.store.rows import (
+    OPEN,
+    BaselineRow,
+    Event,
+    LaunchRow,
+    Origin,
+    StudyRow,
+    Transition,
+    TrialRow,
+)
 from tuner.store.stages import Stage, may_follow
 
-LEDGER_NAME = "ledger.sqlite"
+__all__ = ["LEDGER_NAME", "Ledger"]
 
 
 class Ledger:
@@ -31,95 +40,35 @@ class Ledger:
 
     Args:
         folder: The state folder.
-        write: Whether to hold the folder's lock and to change things; else it is only read.
+        write: Whether things are to be changed; else it is only read.
+        hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
+            does not; it holds the lock of its study.
+        database: What opens the file.
+
+    Attributes:
+        redact: Takes secrets out of all that is written; it knows none until it is told.
 
     Raises:
         StateUnusable: When the folder cannot be written, or another tuner holds it.
         LedgerCorrupt: When the file is not a ledger that this tuner can read.
     """
 
-    def __init__(self, folder: Path, *, write: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        write: bool,
+        hold: bool = True,
+        database: type[Database] = Database,
+    ) -> None:
+        self.redact: Redactor = NOTHING
+        self._db = database(folder, write=write, hold=hold)
         self.folder = folder
-        self.path = folder / LEDGER_NAME
-        self._lock: FileLock | None = None
-        if write:
-            self._take(folder)
-        try:
-            self._db = self._open(write=write)
-        except BaseException:
-            self._release()
-            raise
-
-    def _take(self, folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._lock = FileLock(folder / "ledger.lock")
-            self._lock.acquire(timeout=0)
-        except Timeout:
-            self._lock = None
-            raise StateUnusable(
-                "another tuner works with this state folder",
-                file=folder,
-                mend="see `tuner status`, or give this one its own folder with --state",
-            ) from None
-        except OSError as error:
-            self._lock = None
-            raise StateUnusable(
-                f"the state folder cannot be written: {error.strerror}",
-                file=folder,
-                mend="name another one with --state DIR or TUNER_STATE",
-            ) from error
-
-    def _open(self, *, write: bool) -> sqlite3.Connection:
-        if not write and not self.path.is_file():
-            raise self._nothing_yet()
-        try:
-            db = sqlite3.connect(
-                self.path if write else f"file:{self.path}?mode=ro",
-                uri=not write,
-                isolation_level=None,
-                timeout=30,
-                check_same_thread=False,
-            )
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA foreign_keys=ON")
-            if not write and schema.version(db) == 0:
-                db.close()  # another tuner is making it at this moment
-                raise self._nothing_yet()
-            if write:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-                self._check(db)
-                schema.prepare(db)
-        except sqlite3.Error as error:
-            raise LedgerCorrupt(
-                f"{self.path} cannot be read as a ledger: {error}. "
-                "It was left as it is: move the file away to begin anew",
-            ) from error
-        return db
-
-    def _nothing_yet(self) -> StudyNotFound:
-        return StudyNotFound(
-            "there is no study in this state folder yet",
-            file=self.folder,
-            mend="start one with `tuner run SPACE`",
-        )
-
-    @staticmethod
-    def _check(db: sqlite3.Connection) -> None:
-        (word,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if word != "ok":
-            raise sqlite3.DatabaseError(word)
+        self.path = self._db.path
 
     def close(self) -> None:
         """Give the file and the lock back."""
         self._db.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
 
     def __enter__(self) -> Self:
         return self
@@ -127,30 +76,36 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextlib.contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+    @property
+    def db(self) -> Database:
+        """The database, for the other modules of this room and for questions of one's own."""
+        return self._db
+
+    def change(self) -> AbstractContextManager[sqlite3.Connection]:
+        """One change: all that the block writes reaches the disk, or nothing of it.
+
+        Raises:
+            NoSpaceLeft: When the disk is full.
+            StateUnusable: When the disk refuses otherwise, or the files are not ours any more.
+        """
+        return self._db.change()
 
     # --- studies ---------------------------------------------------------------------------------
 
-    def create_study(self, *, name: str, fingerprint: str, space: str, origin: str) -> StudyRow:
+    def create_study(
+        self, *, name: str, fingerprint: str, space: str, origin: str, status: str = "running"
+    ) -> StudyRow:
         """Enter a new study.
 
         Raises:
             StudyConflict: When the name is in use.
         """
         try:
-            with self._change() as db:
+            with self.change() as db:
                 db.execute(
                     "INSERT INTO studies(name, fingerprint, space, origin, status, facts, created)"
-                    " VALUES (?,?,?,?,'running','{}',?)",
-                    (name, fingerprint, space, origin, time.time()),
+                    " VALUES (?,?,?,?,?,'{}',?)",
+                    (name, fingerprint, space, origin, status, time.time()),
                 )
         except sqlite3.IntegrityError:
             raise StudyConflict(f"a study named {name!r} exists already") from None
@@ -162,7 +117,7 @@ class Ledger:
         Raises:
             StudyNotFound: When there is none.
         """
-        row = self._db.execute("SELECT * FROM studies WHERE name=?", (name,)).fetchone()
+        row = self._db.row("SELECT * FROM studies WHERE name=?", (name,))
         if row is None:
             known = ", ".join(s.name for s in self.studies()) or "none"
             raise StudyNotFound(f"there is no study named {name!r}", mend=f"studies here: {known}")
@@ -170,24 +125,36 @@ class Ledger:
 
     def studies(self) -> list[StudyRow]:
         """All studies, the oldest first."""
-        return [_study(row) for row in self._db.execute("SELECT * FROM studies ORDER BY id")]
+        return [_study(row) for row in self._db.rows("SELECT * FROM studies ORDER BY id")]
 
-    def set_status(self, study: int, status: str, reason: str | None = None) -> None:
-        """Say that a study runs, finished, was stopped or failed, and why."""
-        ended = None if status == "running" else time.time()
-        with self._change() as db:
+    def set_status(
+        self, study: int, status: str, reason: str | None = None, *, exit_code: int | None = None
+    ) -> None:
+        """Say that a study waits, runs, finished, was stopped or failed, and why.
+
+        Args:
+            study: The study.
+            status: One of those that :class:`StudyRow` names.
+            reason: Why, for people.
+            exit_code: What a command that waited for it ends with.
+        """
+        ended = None if status in OPEN else time.time()
+        reason = None if reason is None else self.redact.text(reason)
+        with self.change() as db:
             db.execute(
                 "UPDATE studies SET status=?, reason=?, ended=? WHERE id=?",
                 (status, reason, ended, study),
             )
+            said = {"status": status, "reason": reason, "exit": exit_code}
+            self._event(db, study, "study", said)
 
     def add_facts(self, study: int, facts: dict[str, Any]) -> None:
         """Add to what is known of the machine and the engine of a study."""
-        with self._change() as db:
+        with self.change() as db:
             (raw,) = db.execute("SELECT facts FROM studies WHERE id=?", (study,)).fetchone()
             db.execute(
                 "UPDATE studies SET facts=? WHERE id=?",
-                (_dump({**json.loads(raw), **facts}), study),
+                (self._dump({**json.loads(raw), **facts}), study),
             )
 
     # --- trials ----------------------------------------------------------------------------------
@@ -204,7 +171,7 @@ class Ledger:
         block: int | None = None,
     ) -> TrialRow:
         """Enter a new trial with the next number."""
-        with self._change() as db:
+        with self.change() as db:
             (number,) = db.execute(
                 "SELECT COALESCE(MAX(number) + 1, 0) FROM trials WHERE study=?", (study,)
             ).fetchone()
@@ -217,18 +184,27 @@ class Ledger:
                     origin,
                     repeats,
                     block,
-                    _dump(params),
-                    None if assignment is None else _dump(assignment),
-                    _dump(deployment),
+                    self._dump(params),
+                    None if assignment is None else self._dump(assignment),
+                    self._dump(deployment),
                     Stage.PLANNED,
                     time.time(),
                 ),
             )
             self._append(db, study, number, 0, Stage.PLANNED, {})
+            self._event(
+                db, study, "plan", {"origin": origin, "params": params, "repeats": repeats}, number
+            )
         return self.trial(study, number)
 
     def advance(
-        self, trial: TrialRow, stage: Stage, *, detail: dict[str, Any] | None = None, **found: Any
+        self,
+        trial: TrialRow,
+        stage: Stage,
+        *,
+        detail: dict[str, Any] | None = None,
+        say: dict[str, Any] | None = None,
+        **found: Any,
     ) -> TrialRow:
         """Commit that a trial enters a stage, together with what was found before it.
 
@@ -236,15 +212,16 @@ class Ledger:
             trial: The trial as it was last read.
             stage: The stage that begins.
             detail: What to keep with the transition.
+            say: What to tell those who watch, besides the stage and the attempt.
             **found: Columns of the trial to set with it: ``verdict``, ``judgement``, ``metrics``,
                 ``score``, ``feasible``, ``constraints``, ``value``.
 
         Raises:
             LedgerCorrupt: When the trial is not in a stage from which this one may be entered.
         """
-        with self._change() as db:
+        with self.change() as db:
             row = db.execute(
-                "SELECT stage, attempt FROM trials WHERE study=? AND number=?",
+                "SELECT stage, attempt, verdict FROM trials WHERE study=? AND number=?",
                 (trial.study, trial.number),
             ).fetchone()
             now = Stage(row["stage"])
@@ -254,24 +231,32 @@ class Ledger:
             columns = {**found, "stage": stage, "attempt": attempt}
             if stage is Stage.TOLD:
                 columns["ended"] = time.time()
+            if stage is Stage.PLANNED:
+                # What an attempt found is its own: the next one begins with nothing.
+                columns |= dict.fromkeys(_FOUND)
+                detail = {**(detail or {}), "was": row["verdict"]}
             self._set(db, trial, columns)
             self._append(db, trial.study, trial.number, attempt, stage, detail or {})
+            said = {"stage": stage, "attempt": attempt, **(say or {})}
+            kind = "told" if stage is Stage.TOLD else "stage"
+            self._event(db, trial.study, kind, said, trial.number)
         return self.trial(trial.study, trial.number)
 
-    @staticmethod
-    def _set(db: sqlite3.Connection, trial: TrialRow, columns: dict[str, Any]) -> None:
+    def _set(self, db: sqlite3.Connection, trial: TrialRow, columns: dict[str, Any]) -> None:
         unknown = set(columns) - _SETTABLE
         if unknown:
             raise TypeError(f"not columns of a trial that change: {sorted(unknown)}")
-        values = [_dump(v) if name in _JSON and v is not None else v for name, v in columns.items()]
+        values = [
+            self._dump(v) if name in _JSON and v is not None else v for name, v in columns.items()
+        ]
         names = ", ".join(f"{name}=?" for name in columns)
         db.execute(
             f"UPDATE trials SET {names} WHERE study=? AND number=?",  # noqa: S608 - names come from a fixed set
             (*values, trial.study, trial.number),
         )
 
-    @staticmethod
     def _append(
+        self,
         db: sqlite3.Connection,
         study: int,
         number: int,
@@ -282,7 +267,16 @@ class Ledger:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         db.execute(
             "INSERT INTO transitions(study, number, attempt, stage, at, clock, boot, detail) VALUES (?,?,?,?,?,?,?,?)",
-            (study, number, attempt, stage, time.time(), time.monotonic(), boot, _dump(detail)),
+            (
+                study,
+                number,
+                attempt,
+                stage,
+                time.time(),
+                time.monotonic(),
+                boot,
+                self._dump(detail),
+            ),
         )
 
     def trial(self, study: int, number: int) -> TrialRow:
@@ -291,21 +285,36 @@ class Ledger:
         Raises:
             StudyNotFound: When the study has no such trial.
         """
-        row = self._db.execute(
-            "SELECT * FROM trials WHERE study=? AND number=?", (study, number)
-        ).fetchone()
+        row = self._db.row("SELECT * FROM trials WHERE study=? AND number=?", (study, number))
         if row is None:
             raise StudyNotFound(f"the study has no trial {number}")
         return _trial(row)
 
-    def trials(self, study: int) -> list[TrialRow]:
-        """All trials of a study, in the order of their numbers."""
-        rows = self._db.execute("SELECT * FROM trials WHERE study=? ORDER BY number", (study,))
+    def trials(self, study: int, *, history: bool = False) -> list[TrialRow]:
+        """All trials of a study, in the order of their numbers.
+
+        Args:
+            study: The study.
+            history: Whether those are wanted too that do not count any more.
+        """
+        rows = self._db.rows(
+            "SELECT * FROM trials WHERE study=? AND (? OR history IS NULL) ORDER BY number",
+            (study, history),
+        )
         return [_trial(row) for row in rows]
+
+    def first_of(self, study: int, origin: Origin) -> TrialRow | None:
+        """The first trial of a study whose point came from there; None while there is none."""
+        row = self._db.row(
+            "SELECT * FROM trials WHERE study=? AND origin=? AND history IS NULL"
+            " ORDER BY number LIMIT 1",
+            (study, origin),
+        )
+        return None if row is None else _trial(row)
 
     def transitions(self, study: int, number: int | None = None) -> list[Transition]:
         """The steps of one trial, or of all trials of a study, in the order in which they were taken."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM transitions WHERE study=? AND (? IS NULL OR number=?) ORDER BY id",
             (study, number, number),
         )
@@ -319,7 +328,7 @@ class Ledger:
         Returns:
             The number by which the launch is named from now on.
         """
-        with self._change() as db:
+        with self.change() as db:
             done = db.execute(
                 "INSERT INTO launches(study, number, attempt, kind, identity, status, at) VALUES (?,?,?,?,?,?,?)",
                 (
@@ -327,7 +336,7 @@ class Ledger:
                     trial.number,
                     trial.attempt,
                     kind,
-                    _dump(identity),
+                    self._dump(identity),
                     "intended",
                     time.time(),
                 ),
@@ -336,23 +345,26 @@ class Ledger:
 
     def launch_seen(self, launch: int, identity: dict[str, Any]) -> None:
         """Record what is known of a started engine now."""
-        with self._change() as db:
+        with self.change() as db:
             db.execute(
                 "UPDATE launches SET identity=?, status='started' WHERE id=?",
-                (_dump(identity), launch),
+                (self._dump(identity), launch),
             )
 
     def launch_over(self, launch: int, status: str, proof: dict[str, Any]) -> None:
         """Record that an engine is ``gone``, or ``quarantined`` because it could not be proven so."""
-        with self._change() as db:
+        with self.change() as db:
             db.execute(
-                "UPDATE launches SET status=?, proof=? WHERE id=?", (status, _dump(proof), launch)
+                "UPDATE launches SET status=?, proof=? WHERE id=?",
+                (status, self._dump(proof), launch),
             )
 
-    def open_launches(self) -> list[LaunchRow]:
-        """Launches, of any study, that were never proven gone."""
-        rows = self._db.execute(
-            "SELECT * FROM launches WHERE status IN ('intended','started','quarantined') ORDER BY id"
+    def open_launches(self, study: int | None = None) -> list[LaunchRow]:
+        """Launches, of one study or of any, that were never proven gone."""
+        rows = self._db.rows(
+            "SELECT * FROM launches WHERE status IN ('intended','started','quarantined')"
+            " AND (? IS NULL OR study=?) ORDER BY id",
+            (study, study),
         )
         return [_launch(row) for row in rows]
 
@@ -360,59 +372,116 @@ class Ledger:
 
     def quarantine(self, device: str, reason: str) -> None:
         """Refuse a device to all further starts."""
-        with self._change() as db:
+        with self.change() as db:
             db.execute(
-                "INSERT OR REPLACE INTO quarantine VALUES (?,?,?)", (device, reason, time.time())
+                "INSERT OR REPLACE INTO quarantine(device, reason, since) VALUES (?,?,?)",
+                (device, reason, time.time()),
             )
 
     def release(self, device: str) -> None:
         """Take a device out of quarantine."""
-        with self._change() as db:
+        with self.change() as db:
             db.execute("DELETE FROM quarantine WHERE device=?", (device,))
 
     def quarantined(self) -> dict[str, str]:
         """Devices in quarantine, with the reason."""
+        return {row["device"]: row["reason"] for row in self._db.rows("SELECT * FROM quarantine")}
+
+    def keep_baseline(self, row: BaselineRow) -> None:
+        """Record what a device holds when nothing of ours runs."""
+        with self.change() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO baselines(device, boot, name, used, total, at)"
+                " VALUES (?,?,?,?,?,?)",
+                (row.device, row.boot, row.name, row.used, row.total, time.time()),
+            )
+
+    def baselines(self, boot: str) -> dict[str, BaselineRow]:
+        """What was recorded of the devices at rest since the machine was started, by device."""
+        rows = self._db.rows("SELECT * FROM baselines WHERE boot=?", (boot,))
         return {
-            row["device"]: row["reason"] for row in self._db.execute("SELECT * FROM quarantine")
+            r["device"]: BaselineRow(r["device"], r["boot"], r["name"], r["used"], r["total"])
+            for r in rows
         }
 
     def note(self, study: int, kind: str, data: dict[str, Any], number: int | None = None) -> None:
         """Keep an event."""
-        with self._change() as db:
-            db.execute(
-                "INSERT INTO events(study, number, kind, at, data) VALUES (?,?,?,?,?)",
-                (study, number, kind, time.time(), _dump(data)),
-            )
+        with self.change() as db:
+            self._event(db, study, kind, data, number)
 
-    def events(self, study: int, after: int = 0) -> list[Event]:
-        """Events of a study with a higher id than ``after``, in order."""
-        rows = self._db.execute(
-            "SELECT * FROM events WHERE study=? AND id>? ORDER BY id", (study, after)
+    def events(
+        self,
+        study: int | None = None,
+        after: int = 0,
+        *,
+        kinds: Sequence[str] = (),
+        limit: int = -1,
+    ) -> list[Event]:
+        """Events with a higher id than ``after``, in order.
+
+        Args:
+            study: Of one study; None for those of all studies.
+            after: The last id that is known already.
+            kinds: Only of these kinds; empty for all.
+            limit: The most that are wanted; -1 for no limit.
+        """
+        chosen = json.dumps(list(kinds)) if kinds else None
+        rows = self._db.rows(
+            "SELECT * FROM events WHERE id>? AND (? IS NULL OR study=?)"
+            " AND (? IS NULL OR kind IN (SELECT value FROM json_each(?))) ORDER BY id LIMIT ?",
+            (after, study, study, chosen, chosen, limit),
         )
         return [
-            Event(r["id"], r["number"], r["kind"], r["at"], json.loads(r["data"])) for r in rows
+            Event(r["id"], r["study"], r["number"], r["kind"], r["at"], json.loads(r["data"]))
+            for r in rows
         ]
+
+    def last_event(self) -> int:
+        """The id of the newest event of any study; 0 while there is none."""
+        ((found,),) = self._db.rows("SELECT COALESCE(MAX(id), 0) FROM events")
+        return int(found)
+
+    # --- how things are written ------------------------------------------------------------------
+
+    def _event(
+        self,
+        db: sqlite3.Connection,
+        study: int,
+        kind: str,
+        data: dict[str, Any],
+        number: int | None = None,
+    ) -> None:
+        db.execute(
+            "INSERT INTO events(study, number, kind, at, data) VALUES (?,?,?,?,?)",
+            (study, number, kind, time.time(), self._dump(data)),
+        )
+
+    def _dump(self, data: Any) -> str:
+        """JSON that reads back equal: no NaN, sorted, one form for one meaning, no secret."""
+        return json.dumps(
+            self.redact.data(data), sort_keys=True, allow_nan=False, ensure_ascii=False
+        )
 
 
 _JSON = {"judgement", "metrics", "constraints"}
-_SETTABLE = _JSON | {"stage", "attempt", "verdict", "score", "feasible", "value", "ended"}
-
-
-def _dump(data: Any) -> str:
-    """JSON that reads back equal: no NaN, sorted, one form for one meaning."""
-    return json.dumps(data, sort_keys=True, allow_nan=False, ensure_ascii=False)
+_FOUND = _JSON | {"verdict", "score", "feasible", "value"}
+_SETTABLE = _FOUND | {"stage", "attempt", "ended"}
 
 
 def _load(raw: str | None) -> Any:
     return None if raw is None else json.loads(raw)
 
 
+def _fields(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys() if name != "sum"}  # noqa: SIM118 - a Row is no dict
+
+
 def _study(row: sqlite3.Row) -> StudyRow:
-    return StudyRow(**{**dict(row), "facts": json.loads(row["facts"])})
+    return StudyRow(**{**_fields(row), "facts": json.loads(row["facts"])})
 
 
 def _trial(row: sqlite3.Row) -> TrialRow:
-    fields = dict(row)
+    fields = _fields(row)
     for name in ("params", "assignment", "deployment", *_JSON):
         fields[name] = _load(fields[name])
     feasible = None if row["feasible"] is None else bool(row["feasible"])

@@ -18,6 +18,10 @@ class Origin(enum.StrEnum):
     REPEAT = "repeat"  # measured again on purpose
 
 
+OPEN = frozenset({"queued", "running", "paused"})
+"""Statuses of a study that is not over."""
+
+
 @dataclass(frozen=True, slots=True)
 class StudyRow:
     """One study.
@@ -25,7 +29,7 @@ class StudyRow:
     Attributes:
         space: Text of the search space, as it was given.
         origin: The file it came from.
-        status: ``running``, ``finished``, ``stopped`` or ``failed``.
+        status: ``queued``, ``running``, ``paused``, ``finished``, ``stopped`` or ``failed``.
         facts: The machine, the engine and their versions.
         created: Seconds since 1970.
     """
@@ -55,6 +59,7 @@ class TrialRow:
         judgement: Proof, advice and numbers behind the verdict.
         constraints: Violation by name; at most 0 is feasible.
         value: What the sampler was told.
+        history: Why it does not count any more; None where it does.
     """
 
     study: int
@@ -76,6 +81,7 @@ class TrialRow:
     value: float | None
     created: float
     ended: float | None
+    history: str | None = None
 
     @property
     def launched(self) -> bool:
@@ -98,6 +104,25 @@ class LaunchRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BaselineRow:
+    """What a device holds when nothing of ours runs.
+
+    Attributes:
+        device: What identifies the card.
+        boot: The boot in which it was seen.
+        name: The model of the card.
+        used: Bytes in use.
+        total: Bytes of its memory.
+    """
+
+    device: str
+    boot: str
+    name: str
+    used: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Transition:
     """One step of a trial from stage to stage.
 
@@ -117,9 +142,10 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something worth showing that is no step of a trial."""
+    """Something that those who watch want to know, in the order in which it became true."""
 
     id: int
+    study: int
     number: int | None
     kind: str
     at: float

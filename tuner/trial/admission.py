@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterator
 
 from tuner.build import Recipe, load_recipe
+from tuner.launch import ports
 from tuner.spec import SearchSpace
 from tuner.spec.strict_yaml import Place
 
@@ -24,6 +25,22 @@ def check_targets(space: SearchSpace) -> None:
                 raise space.source.error(
                     place, f"recipe {recipe.name} knows no variable {name}", mend
                 )
+
+
+def uses_devices(space: SearchSpace) -> bool:
+    """Whether any engine of a search space runs on accelerators, as its recipes say."""
+    containers = [load_recipe(name).spec.container for name in space.recipes]
+    return any(c.gpus != "none" or c.devices for c in containers)
+
+
+def check_port(space: SearchSpace) -> None:
+    """Refuse a port that somebody holds, before anything is built.
+
+    Raises:
+        PortTaken: When the search space asks for a port that is taken.
+    """
+    if space.engine.port is not None:
+        ports.require_free(space.engine.port)
 
 
 def _check_flags(space: SearchSpace, recipe: Recipe) -> None:

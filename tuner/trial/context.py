@@ -17,7 +17,9 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow
 from tuner.telemetry.hardware import Hardware
 from tuner.telemetry.samples import DeviceSource
+from tuner.trial.entry import attempt_folder
 from tuner.trial.events import Voice
+from tuner.trial.wishes import Wishes
 
 
 @dataclass(slots=True)
@@ -37,7 +39,8 @@ class Study:
         gates: What its trials are held against.
         weights: Weights of its score.
         voice: Tells those who watch.
-        cancelled: Set when the study is to stop now.
+        wishes: What is wished of it from outside.
+        device_env: Variables that show its engines the devices that it may use.
         model_facts: What is known of each model, by its name, read when first asked for.
         plans: Loads by workload, built once an engine can count tokens.
     """
@@ -55,12 +58,18 @@ class Study:
     gates: tuple[Gate, ...]
     weights: Weights
     voice: Voice
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    wishes: Wishes = field(default_factory=Wishes)
+    device_env: dict[str, str] = field(default_factory=dict)
     model_facts: dict[str, ModelFacts] = field(default_factory=dict)
     plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
 
+    @property
+    def cancelled(self) -> threading.Event:
+        """Set when the study is to stop now."""
+        return self.wishes.cancelled
+
     def trial_folder(self, number: int, attempt: int) -> Path:
         """The folder of one attempt of a trial; created when it is not there."""
-        folder = self.folder / "trials" / f"{number:04d}" / f"attempt-{attempt}"
+        folder = attempt_folder(self.folder, number, attempt)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.budget import spent
+from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
-from tuner.trial.session import stored_space, study_folder
 
 PROVENANCE = "computility-run.provenance.json"
 REPORT = "report.md"
@@ -34,24 +35,47 @@ def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None =
     Returns:
         The file.
     """
-    space = stored_space(ledger, row)
-    trial = ledger.trial(row.id, number)
-    where = folder or export_folder(space, row)
+    where = folder or export_folder(stored_space(ledger, row), row)
+    return write_files(where, export_files(ledger, row, number))
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write the texts of an export or a report.
+
+    Args:
+        folder: Where to; it is made when it is not there.
+        files: Texts by name; the first one is what people look for.
+
+    Returns:
+        The first file.
+
+    Raises:
+        UserError: When the folder cannot be written.
+    """
     try:
-        where.mkdir(parents=True, exist_ok=True)
-        target = where / computility.NAME
-        write_atomic(target, computility.render(run_file(row, space, trial)))
-        write_atomic(
-            where / PROVENANCE,
-            json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
-        )
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            write_atomic(folder / name, text)
     except OSError as error:
         raise UserError(
-            f"the export cannot be written: {error.strerror}",
-            file=where,
+            f"the files cannot be written: {error.strerror}",
+            file=folder,
             mend="name a folder with --out",
         ) from error
-    return target
+    return folder / next(iter(files))
+
+
+def export_files(ledger: Ledger, row: StudyRow, number: int) -> dict[str, str]:
+    """The texts of a trial's export, by file name: the run file, and where it comes from."""
+    trial = ledger.trial(row.id, number)
+    if trial.deployment["recipe"] not in row.facts.get("engines", {}):
+        raise UserError(f"study {row.name} has built no engine yet, so there is nothing to export")
+    return {
+        computility.NAME: computility.render(
+            run_file(row, stored_space(ledger, row), trial)
+        ).decode(),
+        PROVENANCE: json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
+    }
 
 
 def export_folder(space: SearchSpace, row: StudyRow) -> Path:
@@ -118,8 +142,11 @@ def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]
 def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -> Path:
     """Write the study's report; into the study's own folder by default."""
     where = folder or study_folder(ledger, row.name)
-    where.mkdir(parents=True, exist_ok=True)
+    return write_files(where, report_files(ledger, row))
+
+
+def report_files(ledger: Ledger, row: StudyRow) -> dict[str, str]:
+    """The texts of a study's report, by file name."""
     trials = ledger.trials(row.id)
     durations = spent(trials, ledger.transitions(row.id), session=0.0).durations
-    write_atomic(where / REPORT, markdown(row, trials, decided(ledger, row), durations))
-    return where / REPORT
+    return {REPORT: markdown(row, trials, decided(ledger, row), durations)}

@@ -118,6 +118,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
 
     Called when the engine has been stopped, so that its log is complete.
     """
+    counted = launch.memory().kills
     return judge(
         Evidence(
             log=read_log(launch.log),
@@ -130,11 +131,12 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
+            oom_kills=ending.kills if counted is None else counted,
+            port_holder=None if ending.waited is None else ending.waited.holder,
             failed_probes=ending.probes,
             answers_differ=ending.answers,
             non_finite=ending.non_finite,
             doing=ending.doing,
-            oom_kills=ending.kills,
         )
     )
 

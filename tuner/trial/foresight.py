@@ -86,7 +86,7 @@ class Foresight:
             )
             self._askers[where] = Preflight(
                 engine.python,
-                whole_environment(dict(engine.env), bare),
+                whole_environment({**dict(engine.env), **self._study.device_env}, bare),
                 self._study.models[deployment.model],
                 self._study.folder,
             )

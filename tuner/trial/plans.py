@@ -40,6 +40,8 @@ def _conversations(name: str, wanted: declared.Conversations, tokens: Tokens) ->
         concurrency=wanted.concurrency,
         system_tokens=_length(wanted.system_tokens, wanted.scale),
         tools=wanted.tools,
+        tools_in=wanted.tools_in,
+        growth=wanted.growth,
         user_tokens=_length(wanted.turn_tokens, wanted.scale),
         output_tokens=_length(wanted.output_tokens, wanted.scale),
         ignore_eos=wanted.ignore_eos,

@@ -6,11 +6,13 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launch, LaunchPlan, Proof
+from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
@@ -27,11 +29,9 @@ from tuner.trial.outcome import Measured
 from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
+from tuner.trial.recovery import HOST
+from tuner.trial.retry import again
 from tuner.verdict import TrialStage
-
-MAX_ATTEMPTS = 3
-_NOTHING_YET: dict[str, None] = dict.fromkeys(("metrics", "score", "feasible", "constraints"))
-"""What an attempt that is made again leaves of what the last one measured."""
 
 
 @dataclass(slots=True)
@@ -75,23 +75,13 @@ class TrialRunner:
         """
         while True:
             trial = self._attempt(trial)
-            if not self._again(trial):
+            steps = self._study.ledger.transitions(trial.study, trial.number)
+            if self._study.cancelled.is_set() or not again(trial, steps):
                 return trial
             self._study.voice.say(
                 "retry", trial.number, verdict=trial.verdict, attempt=trial.attempt
             )
-            trial = self._study.ledger.advance(trial, Stage.PLANNED, **_NOTHING_YET)
-
-    def _again(self, trial: TrialRow) -> bool:
-        """Whether the trial is to be started once more, by what ended it and how often."""
-        if self._study.cancelled.is_set() or trial.judgement is None:
-            return False
-        retry = trial.judgement["retry"]
-        if retry == "after_cleanup":
-            return trial.attempt < MAX_ATTEMPTS
-        if retry == "confirm_once":
-            return trial.attempt < 2
-        return False
+            trial = self._study.ledger.advance(trial, Stage.PLANNED)
 
     # --- one attempt -----------------------------------------------------------------------------
 
@@ -105,17 +95,29 @@ class TrialRunner:
 
     def _start(self, trial: TrialRow) -> _Live:
         study = self._study
-        trial = self._advance(trial, Stage.STARTING)
+        trial = self._advance(
+            trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
+        )
         plan = self._plan(trial)
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
-        study.ledger.launch_seen(launch_id, launch.identity())
-        watch = Watch(study.devices, path=plan.folder / "telemetry.jsonl", rate=1.0)
+        with stopped_on_failure(launch):
+            study.ledger.launch_seen(launch_id, launch.identity())
+            return _Live(trial, launch, launch_id, self._watch(trial, plan, launch))
+
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+        study = self._study
+        watch = Watch(
+            study.devices,
+            path=plan.folder / "telemetry.jsonl",
+            rate=1.0,
+            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+        )
         for pid in launch.pids():
             watch.follow(pid)
         watch.start()
-        return _Live(trial, launch, launch_id, watch)
+        return watch
 
     def _plan(self, trial: TrialRow) -> LaunchPlan:
         study = self._study
@@ -131,9 +133,14 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env={**compile_cache(engine), **whole_environment(dict(engine.env), deployment)},
+            env={
+                **compile_cache(engine),
+                **whole_environment({**dict(engine.env), **study.device_env}, deployment),
+            },
             folder=study.trial_folder(trial.number, trial.attempt),
+            port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
+            grace=Grace(term=study.space.engine.deadlines.stop),
             labels={"study": study.row.name, "trial": str(trial.number)},
         )
 
@@ -229,16 +236,19 @@ class TrialRunner:
         """Stop the engine, say why the trial ended, and prove that nothing is left."""
         study = self._study
         live.ending.note_exit(live.launch.exit())
-        live.trial = self._advance(live.trial, Stage.STOPPING)
-        starting = live.ending.stage is TrialStage.STARTING
-        proof = live.launch.stop(at_once=starting or live.ending.hung)
+        with stopped_on_failure(live.launch):
+            live.trial = self._advance(live.trial, Stage.STOPPING)
+            starting = live.ending.stage is TrialStage.STARTING
+            proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
         # What the log shows in the end may take back what was measured before.
-        spoilt = {"feasible": False} if judgement.failed and live.trial.feasible else {}
+        spoilt: dict[str, Any] = (
+            {"feasible": False} if judgement.failed and live.trial.feasible else {}
+        )
         return self._advance(
             live.trial,
             Stage.VERIFIED,
@@ -252,18 +262,36 @@ class TrialRunner:
         study = self._study
         study.ledger.launch_over(live.launch_id, "quarantined", asdict(proof))
         reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
-        study.ledger.quarantine("host", reason)
+        study.ledger.quarantine(HOST, reason)
         study.voice.say("quarantine", live.trial.number, reason=reason)
         raise ResidueFound(
-            f"the engine could not be proven gone, so nothing more is started: {reason}"
+            f"the engine could not be proven gone, so nothing more is started: {reason}. "
+            "`tuner doctor` says more"
         )
 
     def _advance(
-        self, trial: TrialRow, stage: Stage, detail: dict[str, Any] | None = None, **found: Any
+        self,
+        trial: TrialRow,
+        stage: Stage,
+        detail: dict[str, Any] | None = None,
+        say: dict[str, Any] | None = None,
+        **found: Any,
     ) -> TrialRow:
-        after = self._study.ledger.advance(trial, stage, detail=detail, **found)
-        self._study.voice.say("stage", trial.number, stage=str(stage), attempt=after.attempt)
+        after = self._study.ledger.advance(trial, stage, detail=detail, say=say, **found)
+        self._study.voice.say(
+            "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
+        )
         return after
+
+
+@contextmanager
+def stopped_on_failure(launch: Launch) -> Iterator[None]:
+    """End an engine at once when the block raises: a full disk or an impatient user must not leave it."""
+    try:
+        yield
+    except BaseException:
+        launch.stop(at_once=True)
+        raise
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

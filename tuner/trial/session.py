@@ -1,86 +1,43 @@
-"""Opening a study: from a search space, or from the ledger, to a study that can be worked on."""
+"""Working on a study: from what the ledger says of it to a decision and its files."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Literal
 
 from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
-from tuner.errors import NothingFeasible, StudyConflict, TunerError, UserError
-from tuner.files import write_atomic
+from tuner.errors import NothingFeasible, TunerError, UserError
 from tuner.launch.base import Launcher
+from tuner.launch.identity import myself
 from tuner.launch.process import ProcessLauncher
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
-from tuner.spec import Context, SearchSpace, difference, load_space
+from tuner.spec import Context, SearchSpace
 from tuner.spec.settings import ModelChoice
 from tuner.store.ledger import Ledger
+from tuner.store.locks import hold_study
+from tuner.store.redact import SHORTEST, Redactor
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
 from tuner.telemetry.hardware import Hardware, detect_hardware
-from tuner.trial.admission import check_targets
+from tuner.trial.admission import check_targets, uses_devices
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
+from tuner.trial.deliver import deliver, write_report
+from tuner.trial.entry import secret_names, stored_space, study_folder
 from tuner.trial.events import Voice, Watcher
+from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.recovery import end_leftovers
 from tuner.trial.study import StudyRunner
-
-SPACE_COPY = "search_space.yaml"
-
-
-def enter_study(ledger: Ledger, space: SearchSpace, origin: Path) -> StudyRow:
-    """The study of a search space: a new one, or the one of that name if it asks the same.
-
-    Raises:
-        StudyConflict: When a study of that name asks something else; the message shows what.
-    """
-    known = {s.name: s for s in ledger.studies()}
-    if space.study in known:
-        return _same(ledger, known[space.study], space, origin)
-    folder = study_folder(ledger, space.study)
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    text = origin.read_text(encoding="utf-8")
-    write_atomic(folder / SPACE_COPY, text)
-    return ledger.create_study(
-        name=space.study, fingerprint=space.fingerprint, space=text, origin=str(origin.resolve())
-    )
-
-
-def _same(ledger: Ledger, row: StudyRow, space: SearchSpace, origin: Path) -> StudyRow:
-    if row.fingerprint == space.fingerprint:
-        # Budget and export are no part of the question; the newest ones count.
-        write_atomic(
-            study_folder(ledger, row.name) / SPACE_COPY, origin.read_text(encoding="utf-8")
-        )
-        return row
-    old = load_space(
-        study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent
-    )
-    changes = "\n".join(f"  {line}" for line in difference(old, space))
-    raise StudyConflict(
-        f"the study {row.name!r} exists with another search space:\n{changes}\n",
-        file=origin,
-        mend="give the changed one another name under `study:`",
-    )
-
-
-def study_folder(ledger: Ledger, name: str) -> Path:
-    """The folder of a study in the state folder."""
-    return ledger.folder / "studies" / name
-
-
-def stored_space(ledger: Ledger, row: StudyRow) -> SearchSpace:
-    """The search space of a study, as it was when the study began."""
-    return load_space(
-        study_folder(ledger, row.name) / SPACE_COPY, relative_to=Path(row.origin).parent
-    )
+from tuner.trial.wishes import Wishes
 
 
 def work(
@@ -88,57 +45,135 @@ def work(
     row: StudyRow,
     *,
     watchers: Sequence[Watcher],
-    cancelled: threading.Event,
-    trials: int | None = None,
+    wishes: Wishes,
+    devices: Sequence[str] | None = None,
 ) -> Decision | None:
     """Work on a study until it is decided, or told to stop.
 
-    Builds what must be built, ends what an earlier tuner left, goes on where the ledger stands,
-    and keeps the study's status true whatever happens.
+    Builds what must be built, ends what an earlier tuner left of this study, goes on where the
+    ledger stands, writes the report and the export of the winner, and keeps the study's status true
+    whatever happens.
 
     Args:
         ledger: The ledger, open for writing.
         row: The study.
         watchers: Are told what happens.
-        cancelled: Set from outside to stop the study in good order.
-        trials: Most trials, in place of the search space's own budget.
+        wishes: What is wished of it from outside.
+        devices: The only devices that it may use, by key; None for those that its space asks for.
+
+    Raises:
+        StateUnusable: When another process works on the study.
+        NothingFeasible: When no trial passed the gates.
+        TunerError: When it cannot be worked on.
     """
-    voice = Voice(ledger, row.id, *watchers)
-    launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
-    for ended in end_leftovers(ledger, launchers):
-        voice.say("note", text=f"ended a leftover: {ended}")
-    ledger.set_status(row.id, "running")
+    holder = {"study": row.name, "state": str(ledger.folder), **myself()}
+    with hold_study(study_folder(ledger, row.name), holder):
+        return _held(ledger, row, Voice(ledger, row.id, *watchers), wishes, devices)
+
+
+def _held(
+    ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
+) -> Decision | None:
     try:
-        study = _prepare(ledger, row, voice, launchers, cancelled)
-        decision = StudyRunner(study, trials=trials).run()
+        ledger.set_status(row.id, "running")
+        decision = _decided(ledger, row, voice, wishes, devices)
     except NothingFeasible as error:
-        ledger.set_status(row.id, "finished", str(error))
+        ledger.set_status(row.id, "finished", str(error), exit_code=error.exit_code)
         raise
     except TunerError as error:
-        ledger.set_status(row.id, "failed", str(error))
+        ledger.set_status(row.id, "failed", str(error), exit_code=error.exit_code)
         raise
     except BaseException as error:
-        ledger.set_status(row.id, "stopped", f"{type(error).__name__}: {error}")
+        # A defect ends the study; an interrupt from the keyboard only stops it.
+        status = "failed" if isinstance(error, Exception) else "stopped"
+        reason = f"{type(error).__name__}: {error}"
+        ledger.set_status(row.id, status, reason, exit_code=TunerError.exit_code)
         raise
     if decision is None:
-        ledger.set_status(row.id, "stopped", "told to stop")
+        paused = not wishes.cancelled.is_set()
+        ledger.set_status(row.id, "paused" if paused else "stopped", "told to", exit_code=0)
     else:
-        ledger.set_status(row.id, "finished")
+        ledger.set_status(row.id, "finished", exit_code=0)
     return decision
+
+
+def _decided(
+    ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
+) -> Decision | None:
+    space = stored_space(ledger, row)
+    ledger.redact = Redactor(given_secrets(space))
+    launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
+    for ended in end_leftovers(ledger, launchers, row.id):
+        voice.say("note", text=f"ended a leftover: {ended}")
+    try:
+        study = _prepare(ledger, row, space, voice, launchers, wishes, devices)
+        decision = _with_devices(study, devices)
+    except _ToldToStop:
+        return None
+    except NothingFeasible:
+        voice.say("delivered", report=str(write_report(ledger, row)), export=None)
+        raise
+    if decision is not None:
+        row = ledger.study(row.name)
+        report = write_report(ledger, row)
+        exported = deliver(ledger, row, decision.winner)
+        voice.say("delivered", report=str(report), export=str(exported))
+    return decision
+
+
+def _with_devices(study: Study, devices: Sequence[str] | None) -> Decision | None:
+    """Run a study while its devices are held."""
+    names = devices or needed(
+        study.space, study.hardware.devices, on_devices=uses_devices(study.space)
+    )
+    holder = {"study": study.row.name, "state": str(study.ledger.folder)}
+    with hold_devices(names, holder, study.voice, study.wishes) as held:
+        return StudyRunner(study).run() if held else None
+
+
+class _ToldToStop(Exception):
+    """Raised through a build when the study is to end."""
+
+
+def given_secrets(space: SearchSpace) -> dict[str, str]:
+    """The secrets that a space's engines are given, by the variables that they are taken from.
+
+    Raises:
+        UserError: When one is not set, or is so short that it could not be kept out of logs.
+    """
+    found = {}
+    for name in secret_names(space):
+        value = os.environ.get(name)
+        if value is None:
+            raise UserError(
+                f"the engine is to be given ${name}, which is not set",
+                mend=f"export {name} and go on with `tuner resume {space.study}`",
+            )
+        if len(value) < SHORTEST:
+            raise UserError(
+                f"${name} has fewer than {SHORTEST} characters, too few to be kept out of logs",
+                mend="use a longer secret",
+            )
+        found[name] = value
+    return found
 
 
 def _prepare(
     ledger: Ledger,
     row: StudyRow,
+    space: SearchSpace,
     voice: Voice,
     launchers: dict[str, Launcher],
-    cancelled: threading.Event,
+    wishes: Wishes,
+    only: Sequence[str] | None,
 ) -> Study:
-    space = stored_space(ledger, row)
     check_targets(space)
-    engines = {name: _build(name, space.engine.launch, voice) for name in space.recipes}
+    engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
     devices = detect().source
     hardware = detect_hardware(devices)
+    if only is not None:
+        chosen = tuple(d for d in hardware.devices if d.key in only)
+        hardware = replace(hardware, devices=chosen)
     any_engine = next(iter(engines.values()))
     models = {model.name: _model(model, any_engine) for model in space.models}
     ledger.add_facts(
@@ -164,7 +199,8 @@ def _prepare(
         gates=gates_of(space),
         weights=weights_of(space),
         voice=voice,
-        cancelled=cancelled,
+        wishes=wishes,
+        device_env=device_env(hardware) if only is not None else {},
     )
 
 
@@ -215,8 +251,12 @@ def _model(model: ModelChoice, engine: Engine) -> Path:
     return model.path
 
 
-def _build(recipe: str, launch: Literal["process", "docker"], voice: Voice) -> Engine:
+def _build(
+    recipe: str, launch: Literal["process", "docker"], voice: Voice, wishes: Wishes
+) -> Engine:
     def hear(progress: Progress) -> None:
+        if wishes.ending:
+            raise _ToldToStop
         voice.say(
             "build",
             recipe=recipe,
@@ -244,8 +284,3 @@ def stop_on_signals(cancelled: threading.Event) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def disk_free(folder: Path) -> int:
-    """Bytes that can be written to the disk of a folder."""
-    return shutil.disk_usage(folder).free

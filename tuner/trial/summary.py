@@ -31,6 +31,35 @@ def failed_gates(trial: TrialRow) -> list[str]:
     return [g["figure"] for w in workloads.values() for g in w["gates"] if not g["passed"]]
 
 
+def margins(trial: TrialRow) -> dict[str, float | None]:
+    """How far a measured trial stays from each gate: the smallest share over its workloads."""
+    found: dict[str, float | None] = {}
+    for workload in (trial.metrics or {}).get("workloads", {}).values():
+        for gate in workload["gates"]:
+            known, margin = found.get(gate["figure"]), gate["margin"]
+            values = [m for m in (known, margin) if m is not None]
+            found[gate["figure"]] = min(values, default=None)
+    return found
+
+
+def command_of(row: StudyRow, trial: TrialRow) -> dict[str, Any]:
+    """The whole command of a trial's server and the variables that its deployment sets.
+
+    The command is None while the study's engines are not built. Secrets stand there by name.
+    """
+    deployment = trial.deployment
+    engine = row.facts.get("engines", {}).get(deployment.get("recipe"))
+    model = row.facts.get("models", {}).get(deployment.get("model"))
+    if engine is None or model is None:
+        return {"command": None, "env": dict(deployment.get("env", {}))}
+    named = ("--model", model, "--served-model-name", deployment["served_name"])
+    secrets = {name: f"${source}" for name, source in deployment.get("secrets", {}).items()}
+    return {
+        "command": [*engine["server"], *named, *deployment["argv"]],
+        "env": {**dict(engine["env"]), **deployment["env"], **secrets},
+    }
+
+
 def trial_json(trial: TrialRow) -> dict[str, Any]:
     """All that the ledger's row of a trial says."""
     return {

@@ -16,10 +16,10 @@ def test_bucket(tokens: int, key: int) -> None:
 
 def test_line_counts_by_path_and_by_tokens() -> None:
     counter = StepCounter()
-    for path, tokens in [("tiny", 1), ("tiny", 1), ("tiny", 2), ("native", 100), ("native", 120)]:
+    for path, tokens in [("bmm", 1), ("bmm", 1), ("loop", 2), ("native", 100), ("native", 120)]:
         counter.add(path, tokens)
     assert counter.line().startswith(
-        "[enginex] moe steps tiny=3 native=2 by_tokens={1:2,2:1,128:2} pid="
+        "[enginex] moe steps tiny=3 native=2 by_tokens={1:2,2:1,128:2} by_path={bmm:2,loop:1} pid="
     )
 
 
@@ -28,7 +28,7 @@ def test_prints_after_a_burst_and_only_news() -> None:
     counter = StepCounter(seen.append, tick_s=0.01)
     counter.start()
     counter.start()
-    counter.add("tiny", 1)
+    counter.add("loop", 1)
     deadline = time.monotonic() + 5
     while not seen and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -49,7 +49,7 @@ def test_a_burst_without_end_is_reported_while_it_lasts() -> None:
     counter.start()
     until = time.monotonic() + 0.4
     while time.monotonic() < until:
-        counter.add("tiny", 1)
+        counter.add("loop", 1)
         time.sleep(0.001)
     reported = len(seen)
     counter.stop()

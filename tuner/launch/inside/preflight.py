@@ -24,11 +24,14 @@ import inspect
 import io
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
 
 PARSER_HOMES = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+ANSWER_SECONDS = 60
+"""After this the kernel ends a check that hangs, also when whoever asked is gone."""
 FLEXIBLE_HOMES = ("vllm.utils.argparse_utils", "vllm.utils")
 
 
@@ -118,6 +121,7 @@ def in_a_fork(asker: Asker, request: dict[str, Any]) -> str:
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(ANSWER_SECONDS)
         os.close(out)
         with os.fdopen(into, "w") as pipe:
             json.dump(asker.ask(request["argv"], request["env"]), pipe)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,6 +11,7 @@ from tuner.load.plan import Closed, Message, Open, Plan, Session, Tool, Turn
 from tuner.load.salt import reference_salt
 from tuner.load.text import LengthUnreachable, exact_text
 from tuner.load.tokens import Tokens
+from tuner.load.workloads.common import generator, sampling
 from tuner.load.workloads.tools import tool_schema, tools_text
 
 _USER_TOKENS = Uniform(200, 1600)
@@ -74,7 +74,7 @@ def conversations(shape: Conversations, *, seed: int, tokens: Tokens) -> Plan:
     Raises:
         LengthUnreachable: When the system prompt is too short to hold the salt.
     """
-    rng = random.Random(f"{shape.name}/{seed}")  # noqa: S311  (texts, not secrets)
+    rng = generator(shape.name, seed)
     tools = tool_schema(rng, shape.tools)
     system = _system(shape, rng, tokens, tools)
     starts = _arrivals(shape, rng)
@@ -165,11 +165,3 @@ def _turns(
             )
         )
     return tuple(turns)
-
-
-def sampling(*, temperature: float, ignore_eos: bool) -> str:
-    """The sampling fields of a request. ``ignore_eos`` is vLLM's own and is only sent when true."""
-    fields: dict[str, float | bool] = {"temperature": temperature}
-    if ignore_eos:
-        fields["ignore_eos"] = True
-    return json.dumps(fields)

@@ -94,7 +94,9 @@ def check_items(
         if join == "comma" and "," in text:
             raise source.error(place, f"{flag}: {text!r} holds a comma", "use join: repeat")
         if join == "space" and (text.startswith("-") or text == ""):
-            raise source.error(place, f"{flag}: {text!r} would be read as a flag", "join: comma")
+            raise source.error(
+                place, f"{flag}: {text!r} would be read as a flag", "use join: comma"
+            )
 
 
 def check_json(flag: str, value: Any, place: Place, source: Document) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from enginex import lines, settings, versions
 from enginex.errors import EnginexError
+from enginex.moe import policy
 
 __all__ = ["register"]
 
@@ -30,20 +32,17 @@ def register() -> None:
         if not asked.active:
             return
         _check_engine(asked)
+        chosen = None if asked.moe_policy is None else policy.read(Path(asked.moe_policy))
     except EnginexError as error:
         lines.emit(f"{lines.PREFIX} error: {error}")
         raise SystemExit(2) from None
     _done = True
-    _install(asked)
+    from enginex import vllm_cpu  # noqa: PLC0415 - nothing is loaded that was not asked for
+
+    vllm_cpu.install(asked, chosen)
 
 
 def _check_engine(asked: settings.Settings) -> None:
     import vllm  # noqa: PLC0415 - only where something was asked for; vLLM itself is what calls us
 
     versions.check(vllm.__version__, allow_untested=asked.allow_untested)
-
-
-def _install(asked: settings.Settings) -> None:
-    from enginex import vllm_cpu  # noqa: PLC0415 - nothing is loaded that was not asked for
-
-    vllm_cpu.install(asked)

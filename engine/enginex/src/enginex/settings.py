@@ -11,17 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from enginex.errors import SettingError
-from enginex.moe.names import NATIVE, VARIANTS
+from enginex.moe.names import AUTO, NATIVE, VARIANTS
 
-__all__ = ["MOE_TINY_IMPL", "MOE_TINY_MAX", "Settings", "read"]
+__all__ = ["Settings", "read"]
 
 MOE_TINY_IMPL = "ENGINEX_MOE_TINY_IMPL"
 MOE_TINY_MAX = "ENGINEX_MOE_TINY_MAX"
+MOE_POLICY = "ENGINEX_MOE_POLICY"
+MOE_HUGE_PAGES = "ENGINEX_MOE_HUGE_PAGES"
 ALLOW_UNTESTED = "ENGINEX_ALLOW_UNTESTED"
 
-_KNOWN = (MOE_TINY_IMPL, MOE_TINY_MAX, ALLOW_UNTESTED)
+_MOE = (MOE_TINY_IMPL, MOE_TINY_MAX, MOE_POLICY, MOE_HUGE_PAGES)
+_KNOWN = (*_MOE, ALLOW_UNTESTED)
 _TINY_MAX_LIMIT = 1 << 20
-_ACTING = (MOE_TINY_IMPL, MOE_TINY_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +34,16 @@ class Settings:
         moe: Whether the routed experts are switched (or at least watched) at all.
         moe_impl: The variant for steps of few tokens.
         moe_max: The largest number of tokens that counts as few.
+        moe_policy: The policy file that the variant ``auto`` reads.
+        moe_huge_pages: Put the experts' weights on huge pages.
         allow_untested: Run with a vLLM version that enginex was not tested with.
     """
 
     moe: bool = False
     moe_impl: str = NATIVE
     moe_max: int = 4
+    moe_policy: str | None = None
+    moe_huge_pages: bool = False
     allow_untested: bool = False
 
     @property
@@ -56,19 +62,24 @@ def read(environ: Mapping[str, str]) -> Settings:
     for name in sorted(ours):
         if name not in _KNOWN:
             raise SettingError(f"{name} is not a variable of enginex{_hint(name, _KNOWN)}")
-    return Settings(
-        moe=any(name in ours for name in _ACTING),
+    asked = Settings(
+        moe=any(name in ours for name in _MOE),
         moe_impl=_choice(ours, MOE_TINY_IMPL, VARIANTS, NATIVE),
         moe_max=_whole(ours, MOE_TINY_MAX, 4, _TINY_MAX_LIMIT),
+        moe_policy=ours.get(MOE_POLICY),
+        moe_huge_pages=_switch(ours, MOE_HUGE_PAGES),
         allow_untested=_switch(ours, ALLOW_UNTESTED),
     )
+    if asked.moe_impl == AUTO and asked.moe_policy is None:
+        raise SettingError(f"{MOE_TINY_IMPL}='auto' needs a policy file; name it in {MOE_POLICY}")
+    if asked.moe_impl != AUTO and asked.moe_policy is not None:
+        raise SettingError(f"{MOE_POLICY} does nothing unless {MOE_TINY_IMPL}='auto'")
+    return asked
 
 
 def _hint(given: str, known: Sequence[str]) -> str:
     """Say which known word was probably meant, or list them all."""
     close = difflib.get_close_matches(given, known, n=1, cutoff=0.6)
-    if not close:
-        close = difflib.get_close_matches(given.lower(), known, n=1, cutoff=0.6)
     return f"; did you mean {close[0]!r}?" if close else f"; it knows {', '.join(known)}"
 
 

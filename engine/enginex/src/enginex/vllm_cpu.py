@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from enginex.afterimport import after_import
+from enginex.moe.policy import Policy
 from enginex.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,15 +24,20 @@ _EXPERTS = "vllm.model_executor.layers.fused_moe.experts.cpu_moe"
 _LOADER = "vllm.model_executor.model_loader.base_loader"
 
 
-def install(settings: Settings) -> None:
-    """Arrange that vLLM's modules are patched once a process imports them."""
+def install(settings: Settings, policy: Policy | None = None) -> None:
+    """Arrange that vLLM's modules are patched once a process imports them.
+
+    Args:
+        settings: What the environment asks for.
+        policy: The content of the policy file, where one is named.
+    """
     made: list[MoeSwitch] = []
 
     def switch() -> MoeSwitch:
         from enginex.moe.switch import MoeSwitch  # noqa: PLC0415 - needs torch, which vLLM has by now
 
         if not made:
-            made.append(MoeSwitch(settings))
+            made.append(MoeSwitch(settings, policy))
         return made[0]
 
     after_import(_EXPERTS, lambda module: patch_experts(module, switch()))

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["NATIVE", "TORCH_VARIANTS", "VARIANTS"]
+__all__ = ["AUTO", "COMPILED", "NATIVE", "TORCH_VARIANTS", "VARIANTS"]
 
 NATIVE = "native"
 """The engine's own kernel: nothing of ours runs."""
 
-TORCH_VARIANTS = ("loop", "tokenwise", "bmm")
+TORCH_VARIANTS = ("loop", "tokenwise", "bmm", "direct", "grouped")
 """Variants made of plain torch operations, which run wherever torch does."""
 
-VARIANTS = (NATIVE, *TORCH_VARIANTS)
+COMPILED = "compiled"
+"""Our C++ kernel, where it was built."""
+
+AUTO = "auto"
+"""For each number of tokens what a policy file names."""
+
+VARIANTS = (NATIVE, *TORCH_VARIANTS, COMPILED, AUTO)
 """All values of ``ENGINEX_MOE_TINY_IMPL``."""

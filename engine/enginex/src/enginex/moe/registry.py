@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enginex.moe import torch_variants
+from enginex.moe.compiled import compiled
 from enginex.moe.contract import Variant
+from enginex.moe.names import COMPILED
 
 __all__ = ["get"]
 
@@ -11,6 +13,9 @@ _VARIANTS: dict[str, Variant] = {
     "loop": torch_variants.loop,
     "tokenwise": torch_variants.tokenwise,
     "bmm": torch_variants.bmm,
+    "direct": torch_variants.direct,
+    "grouped": torch_variants.grouped,
+    COMPILED: compiled,
 }
 
 
@@ -18,6 +23,6 @@ def get(name: str) -> Variant:
     """Return a variant of ours.
 
     Raises:
-        KeyError: No variant has that name; ``native`` is the engine's and not ours.
+        KeyError: No variant has that name; ``native`` is the engine's and ``auto`` a choice among the others.
     """
     return _VARIANTS[name]

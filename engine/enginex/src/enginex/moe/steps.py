@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from enginex import lines
+from enginex.moe.names import NATIVE
 
 __all__ = ["StepCounter"]
 
@@ -67,7 +68,7 @@ class StepCounter:
         self.tell()
 
     def add(self, path: str, tokens: int) -> None:
-        """Count one step that went by ``path`` (``tiny`` or ``native``)."""
+        """Count one step that went by ``path``: a variant's name, or ``native``."""
         self._counts[path, tokens] += 1
 
     def line(self) -> str:
@@ -77,8 +78,13 @@ class StepCounter:
         for (_, tokens), n in counts.items():
             by_tokens[bucket(tokens)] += n
         spread = ",".join(f"{tokens}:{by_tokens[tokens]}" for tokens in sorted(by_tokens))
-        of = {p: sum(n for (path, _), n in counts.items() if path == p) for p in ("tiny", "native")}
-        return lines.render("moe steps", {**of, "by_tokens": f"{{{spread}}}", "pid": os.getpid()})
+        by_path: Counter[str] = Counter()
+        for (path, _), n in counts.items():
+            by_path[path] += n
+        native = by_path.pop(NATIVE, 0)
+        fields = {"tiny": by_path.total(), "native": native, "by_tokens": f"{{{spread}}}"}
+        paths = ",".join(f"{path}:{by_path[path]}" for path in sorted(by_path))
+        return lines.render("moe steps", {**fields, "by_path": f"{{{paths}}}", "pid": os.getpid()})
 
     def tell(self) -> None:
         """Print the line if it says something new."""

@@ -1,9 +1,11 @@
 """Variants made of plain torch operations.
 
-They differ in how they gather: ``loop`` reads each distinct expert once and copies no weights, ``tokenwise`` copies
-the experts of one token together and multiplies them as one matrix, ``bmm`` copies the experts of all tokens
-and multiplies them as one batch. On a device where starting an operation is dear and copying is cheap, the
-last two win at few tokens; at a large model on a CPU the copies ruin them.
+They differ in how they gather. ``direct`` takes views of the weights, one pair of products for each token and expert.
+``loop`` reads each distinct expert once, for all tokens that chose it. ``grouped`` does so too, and sorts the tokens by
+expert first, so that its products are over slices and its sums one operation: the more tokens, the more that helps.
+``tokenwise`` copies the experts of one token together and multiplies them as one matrix, ``bmm`` copies the experts of
+all tokens and multiplies them as one batch. On a device where starting an operation is dear and copying is cheap, these
+two win at few tokens; at a large model on a CPU the copies ruin them.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from torch.nn import functional
 
 from enginex.moe.contract import PLAIN, Form, act_and_mul
 
-__all__ = ["bmm", "loop", "tokenwise"]
+__all__ = ["bmm", "direct", "grouped", "loop", "tokenwise"]
 
 
 def loop(
@@ -92,6 +94,55 @@ def bmm(
         y = y + form.b2.index_select(0, ids).float()
     y = y.view(tokens, slots, hidden.shape[1]) * topk_weights.float()[:, :, None]
     return y.sum(1).to(hidden.dtype)
+
+
+def direct(
+    hidden: Tensor,
+    w13: Tensor,
+    w2: Tensor,
+    topk_weights: Tensor,
+    topk_ids: Tensor,
+    form: Form = PLAIN,
+) -> Tensor:
+    """One pair of products over views of the weights for each token and each of its experts."""
+    out = torch.zeros(hidden.shape, dtype=torch.float32, device=hidden.device)
+    weights = topk_weights.float()
+    for token, row in enumerate(topk_ids.tolist()):
+        x = hidden[token]
+        for slot, expert in enumerate(row):
+            gate_up = functional.linear(x, w13[expert], _row(form.b13, expert, hidden))
+            y = functional.linear(
+                act_and_mul(gate_up, form.activation), w2[expert], _row(form.b2, expert, hidden)
+            )
+            out[token].addcmul_(y.float(), weights[token, slot])
+    return out.to(hidden.dtype)
+
+
+def grouped(
+    hidden: Tensor,
+    w13: Tensor,
+    w2: Tensor,
+    topk_weights: Tensor,
+    topk_ids: Tensor,
+    form: Form = PLAIN,
+) -> Tensor:
+    """Sort the (token, expert) pairs by expert, and go through them expert by expert in slices."""
+    tokens, slots = topk_ids.shape
+    flat = topk_ids.reshape(-1).long()
+    order = flat.argsort(stable=True)
+    x = hidden.index_select(0, order.div(max(slots, 1), rounding_mode="floor"))
+    ends = torch.bincount(flat, minlength=w13.shape[0]).cumsum(0).tolist()
+    y = torch.empty_like(x)
+    start = 0
+    for expert, end in enumerate(ends):
+        if end > start:
+            gate_up = functional.linear(x[start:end], w13[expert], _row(form.b13, expert, hidden))
+            h = act_and_mul(gate_up, form.activation)
+            y[start:end] = functional.linear(h, w2[expert], _row(form.b2, expert, hidden))
+        start = end
+    back = torch.empty_like(y).index_copy_(0, order, y)
+    weighted = back.view(tokens, slots, hidden.shape[1]).float() * topk_weights.float()[:, :, None]
+    return weighted.sum(1).to(hidden.dtype)
 
 
 def _row(bias: Tensor | None, expert: int, like: Tensor) -> Tensor | None:

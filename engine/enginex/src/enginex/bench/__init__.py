@@ -1,0 +1,1 @@
+"""Measure the variants of the routed experts at real shapes: ``python -m enginex.bench``."""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuner.search.sampler import Sampler, Told, key
+from tuner.spec.axes import Assignment, Axis
+
+AXES = (
+    Axis("kind", "categorical", 0, 2),
+    Axis("seqs", "ordinal", 0, 4),
+    Axis("share", "float", 0.1, 0.9, step=None),
+    Axis("extra", "integer", 1, 64, step=1, log=True, active=lambda chosen: chosen["kind"] != 0),
+)
+FINITE = (
+    AXES[0],
+    AXES[1],
+    Axis("extra", "ordinal", 0, 1, active=lambda chosen: chosen["kind"] != 0),
+)
+
+
+def sampler(
+    kind: str = "tpe", *, seed: int = 1, axes: tuple[Axis, ...] = AXES, startup: int = 5
+) -> Sampler:
+    return Sampler(axes, kind=kind, seed=seed, startup=startup)
+
+
+def value(point: Assignment) -> float:
+    return (
+        100
+        - 10 * abs(point["seqs"] - 3)
+        - (5 if point["kind"] == 0 else 0)
+        - 20 * abs(point.get("share", 0.5) - 0.5)
+    )
+
+
+def study(s: Sampler, trials: int) -> list[Told]:
+    """Ask and tell; points with the first kind and many seqs do not fit."""
+    told: list[Told] = []
+    for number in range(trials):
+        point = s.ask(number, {key(t.assignment) for t in told})
+        assert point is not None
+        over = point["seqs"] - 2 if point["kind"] == 1 else -1
+        told.append(Told(point, 0.0 if over > 0 else value(point), {"start": float(over)}))
+        s.tell(told[-1])
+    return told
+
+
+def test_points_are_within_their_axes_and_conditions_hold() -> None:
+    for told in study(sampler(), 30):
+        point = told.assignment
+        assert point["kind"] in {0, 1, 2}
+        assert 0 <= point["seqs"] <= 4
+        assert 0.1 <= point["share"] <= 0.9
+        assert ("extra" in point) == (point["kind"] != 0)
+        assert isinstance(point["seqs"], int)
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random"])
+def test_the_seed_and_what_was_told_decide_and_nothing_else(kind: str) -> None:
+    whole = study(sampler(kind), 20)
+    assert whole == study(sampler(kind), 20)
+    assert whole != study(sampler(kind, seed=2), 20)
+
+
+@given(st.integers(0, 19))
+@settings(max_examples=8, deadline=None)
+def test_a_sampler_that_is_restored_suggests_what_it_would_have(cut: int) -> None:
+    whole = study(sampler(), 20)
+    again = sampler()
+    again.restore(whole[:cut])
+    point = again.ask(cut, {key(t.assignment) for t in whole[:cut]})
+    assert point == whole[cut].assignment
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random", "grid"])
+def test_every_point_of_a_finite_space_comes_once_and_then_none(kind: str) -> None:
+    s, taken = sampler(kind, axes=FINITE), set[str]()
+    for number in range(5 + 2 * 5 * 2):
+        point = s.ask(number, taken)
+        assert point is not None
+        assert key(point) not in taken
+        taken.add(key(point))
+        s.tell(Told(point, 1.0, {"start": -1.0}))
+    assert s.ask(99, taken) is None
+
+
+def test_the_grid_goes_in_order() -> None:
+    s, taken, seen = sampler("grid", axes=FINITE), set[str](), []
+    for number in range(6):
+        point = s.ask(number, taken)
+        assert point is not None
+        taken.add(key(point))
+        seen.append(point)
+    assert seen[:5] == [{"kind": 0, "seqs": seqs} for seqs in range(5)]
+    assert seen[5] == {"kind": 1, "seqs": 0, "extra": 0}
+
+
+def test_what_does_not_fit_is_learnt() -> None:
+    """After twenty trials a space whose half does not fit is left alone most of the time."""
+    axes = (Axis("size", "ordinal", 0, 15), Axis("other", "ordinal", 0, 15))
+    s, told = sampler(axes=axes, startup=6), list[Told]()
+    for number in range(50):
+        point = s.ask(number, {key(t.assignment) for t in told})
+        assert point is not None
+        over = (point["size"] - 7.5) / 16
+        told.append(Told(point, 0.0 if over > 0 else float(point["size"]), {"start": over}))
+        s.tell(told[-1])
+    late = [t.constraints["start"] > 0 for t in told[20:]]
+    assert sum(late) <= 3
+    assert max(t.value for t in told) == 7
+
+
+def test_a_point_that_was_never_asked_can_be_told() -> None:
+    s = sampler()
+    s.tell(Told({"kind": 0, "seqs": 1, "share": 0.5}, 5.0, {"start": -1.0}))
+    assert s.ask(1, set()) is not None

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tuner.errors import SpaceError
+from tuner.spec import Context, Hardware, SearchSpace, describe, load_space
+
+Build = Callable[..., SearchSpace]
+On = Callable[..., Context]
+
+
+def test_all_of_the_embedded_space_is_shown() -> None:
+    space = load_space(Path("search_spaces/local_cpu.yaml"))
+    lines = "\n".join(describe(space, Context.of(space, Hardware(0, 2, 24 << 30))))
+    for name, parameter in space.parameters.items():
+        assert f"  {name} (" in lines
+        assert str(parameter.description) in lines
+    for rule in space.rules:
+        assert rule.reason in lines
+    for said in (
+        "5,120 points, sampler tpe",
+        space.fingerprint,
+        "recipe cpu, started as a process",
+        "model make:tiny-hybrid:0, served as llm",
+        "exists when moe != 'native'",
+        "kv_space 64",
+        "gate weighted: off",
+        "gate ttft_p90_s: at most 10",
+        "gate success_rate: at least 1",
+        "16.796 * output TPS",
+        "whichever comes first",
+        "ENGINEX_MOE_TINY_IMPL=loop ENGINEX_MOE_TINY_MAX=4",
+        "vllm-server --max-model-len 32768 --enforce-eager",
+    ):
+        assert said in lines
+
+
+def test_the_rest_of_what_a_space_can_say_is_shown(build: Build, context: On) -> None:
+    space = build(
+        """
+        engine:
+          recipe: cpu
+          model: {path: /m}
+          flags: {--max-num-seqs: 4}
+          env: {HF_TOKEN: {from_env: MINE}}
+          allow_code: true
+        parameters:
+          tp: {flag: -tp, baseline: 2}
+          pp: {flag: -pp, baseline: 2}
+          mode: {bundle: {fast: {flags: {--x: 1}, env: {A: "1"}}, safe: {}}, baseline: safe}
+          share: {flag: --share, float: {low: 0, high: 1}, baseline: 0.5, unit: parts}
+          factor: {choices: [1, 2], baseline: 1}
+        groups: {sizes: {grids: [{tp: [1, 2, 3, 4, 5], pp: [1, 2, 3, 4, 5]}], when: mode == 'safe'}}
+        computed: {seqs: {flag: --max-num-seqs, value: factor * 2}}
+        first: [{mode: fast}, {}]
+        search: {sampler: random}
+        budget: {trials: 3, wall: 1h, engine: 30m}
+        score: {profile: own, weights: {output_tps: 1, uncached_input_tps: 0, cached_tps: 0}}
+        memory: {host: 8GiB, device_floor: 5%}
+        """
+    )
+    lines = "\n".join(describe(space, context(space, devices=2)))
+    for said in (
+        "no end of points, sampler random, seed 0",
+        "flags and variables that load code are allowed",
+        "env HF_TOKEN is taken from $MINE at each start",
+        "tp (flag --tensor-parallel-size): in the group sizes; baseline 2",
+        'mode (a bundle): fast, safe; baseline "safe"',
+        "fast sets --x, A",
+        "safe sets nothing",
+        "share (flag --share): 0.0 to 1.0 parts; baseline 0.5",
+        "factor (used in expressions): 1, 2; baseline 1",
+        "sizes (tp, pp): 25 combinations; exists when mode == 'safe'",
+        "tp 1, pp 2",
+        "… and 5 more",
+        "seqs (flag --max-num-seqs) = factor * 2",
+        'mode "fast"',
+        "the baseline",
+        "budget: 3 trials or 1 h 00 m of wall time or 30 m 00 s of engine time",
+        "1 * output TPS + 0 * uncached input TPS + 0 * cached TPS (own)",
+        "host memory of the engine: at most 8.0 GiB",
+        "free memory of each device: at least 5 % of what there is",
+        "flag --max-num-seqs: fixed 4, computed by seqs; the computed value wins",
+        'HF_TOKEN="$MINE"',
+    ):
+        assert said in lines
+
+
+def test_several_workloads_show_their_weights(build: Build, context: On) -> None:
+    one = "kind: conversations, conversations: 4, turns: 2, turn_tokens: 9, output_tokens: 8"
+    space = build(
+        f"workloads:\n  a: {{{one}, concurrency: 1}}\n  b: {{{one}, concurrency: 2, weight: 3}}\n"
+    )
+    lines = "\n".join(describe(space, context(space)))
+    assert "a: conversations, weight 1; concurrency 1" in lines
+    assert "b: conversations, weight 3; concurrency 2" in lines
+
+
+def test_a_space_that_does_not_fit_the_machine_is_refused(build: Build, context: On) -> None:
+    space = build(
+        "parameters: {tp: {flag: -tp, baseline: 2}}\n"
+        "groups: {g: {parallel: {members: [tp], equals: hardware.devices}}}\n"
+    )
+    with pytest.raises(SpaceError, match="is not one of the 1 combinations of g"):
+        describe(space, context(space, devices=4))

@@ -1,0 +1,74 @@
+"""The ledger as the daemon's threads share it: one connection that writes, one for each reading."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from tuner.store.ledger import Ledger
+from tuner.store.queue import Queue
+from tuner.store.redact import NOTHING, Redactor
+
+
+class Books:
+    """A state folder's ledger, held for writing or only to be read.
+
+    Args:
+        state: The state folder.
+        write: Whether to hold the folder and to write.
+
+    Raises:
+        StateUnusable: When another tuner holds the folder.
+        LedgerCorrupt: When the ledger cannot be read.
+    """
+
+    def __init__(self, state: Path, *, write: bool) -> None:
+        self.state = state
+        self._lock = threading.RLock()
+        self._ledger = Ledger(state, write=True) if write else None
+        self._secrets: dict[int, dict[str, str]] = {}
+
+    @property
+    def writable(self) -> bool:
+        """Whether the folder is held."""
+        return self._ledger is not None
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[tuple[Ledger, Queue]]:
+        """The ledger and the queue, for one thread at a time."""
+        if self._ledger is None:
+            raise RuntimeError("these books are only read")
+        with self._lock:
+            yield self._ledger, Queue(self._ledger)
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Ledger]:
+        """The ledger to read in; not to be shared between threads."""
+        with Ledger(self.state, write=False) as ledger:
+            yield ledger
+
+    def close(self) -> None:
+        """Give the folder back."""
+        if self._ledger is not None:
+            with self._lock:
+                self._ledger.close()
+
+    # --- secrets: kept in memory, and nowhere else -----------------------------------------------
+
+    def give(self, study: int, secrets: dict[str, str]) -> None:
+        """Keep the secrets that a study's engines are to be given."""
+        self._secrets[study] = {**self._secrets.get(study, {}), **secrets}
+
+    def secrets(self, study: int) -> dict[str, str]:
+        """The secrets of a study."""
+        return dict(self._secrets.get(study, {}))
+
+    @property
+    def redact(self) -> Redactor:
+        """Takes every secret that the daemon was given out of what it says."""
+        known: dict[str, str] = {}
+        for given in self._secrets.values():
+            known |= given
+        return Redactor(known) if known else NOTHING

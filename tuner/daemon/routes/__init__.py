@@ -1,0 +1,1 @@
+"""What the API answers, a module for each kind of thing that it is about."""

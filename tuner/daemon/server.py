@@ -1,0 +1,271 @@
+"""The daemon as a process: it holds the state folder, listens, works, and ends in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tuner import __version__
+from tuner.daemon import home
+from tuner.daemon.app import make_app
+from tuner.daemon.books import Books
+from tuner.daemon.hub import Hub
+from tuner.daemon.machine import Machine
+from tuner.daemon.service import Service
+from tuner.daemon.supervisor import Supervisor
+from tuner.errors import StateUnusable
+from tuner.launch.identity import myself
+from tuner.launch.subreaper import become_subreaper
+
+_log = logging.getLogger("tuner.daemon")
+
+PATIENCE = 100.0
+"""Seconds that trials get to end in good order when the daemon ends."""
+
+_LINGER = 3
+_IDLE_LOOK = 5.0
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its own way with signals: the daemon ends its trials first."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the daemon."""
+        yield
+
+
+class Daemon:
+    """One daemon of one state folder.
+
+    Args:
+        state: The state folder.
+        tcp: Port on 127.0.0.1 to listen on, 0 for any; None for the socket alone.
+        idle_exit: Seconds without work and without anybody asking, after which it ends; None for
+            never.
+    """
+
+    def __init__(self, state: Path, *, tcp: int | None, idle_exit: float | None) -> None:
+        self._state = state
+        self._tcp = tcp
+        self._idle_exit = idle_exit
+        self._ending = asyncio.Event()
+        self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
+        self._token = home.token(state)
+        self._books = Books(state, write=True)
+        self._hub = Hub()
+        self._machine = Machine()
+        self._supervisor = Supervisor(self._books, self._hub, self._machine)
+        self._address: home.Address | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._service = Service(
+            books=self._books,
+            hub=self._hub,
+            machine=self._machine,
+            supervisor=self._supervisor,
+            shut_down=self._end_from_thread,
+            open_page=self._open_page,
+        )
+        self._app = make_app(self._service, token=self._token)
+
+    async def run(self, ready: int | None) -> None:
+        """Listen and work until told to end.
+
+        Args:
+            ready: A descriptor that is written to, and closed, when the daemon listens.
+        """
+        self._loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._ending.set)
+        socket_file = self._bind()
+        if self._tcp is not None:
+            await self._listen_tcp(self._tcp)
+        self._address = home.Address(
+            **myself(),
+            socket=str(socket_file),
+            version=__version__,
+            started=self._service.started,
+            tcp=self._tcp,
+        )
+        home.write_address(self._state, self._address)
+        _log.info("daemon %s listens at %s", __version__, socket_file)
+        if ready is not None:
+            os.write(ready, b"ready\n")
+            os.close(ready)
+        await self._work()
+
+    async def _work(self) -> None:
+        working = asyncio.create_task(self._supervisor.run(), name="supervisor")
+        idling = asyncio.create_task(self._watch_idle(), name="idle")
+        ending = asyncio.create_task(self._ending.wait(), name="ending")
+        try:
+            await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()  # it never ends by itself: this raises what broke it
+        finally:
+            idling.cancel()
+            ending.cancel()
+            await self._close(working)
+
+    async def _close(self, working: asyncio.Task[None]) -> None:
+        _log.info("the daemon ends")
+        await self._supervisor.close(PATIENCE)
+        with contextlib.suppress(Exception):
+            await working
+        self._hub.close()
+        for server, _ in self._servers:
+            server.should_exit = True
+        await asyncio.gather(*(task for _, task in self._servers), return_exceptions=True)
+        if self._address is not None:
+            home.forget_address(self._state, self._address)
+        self._machine.close()
+        self._books.close()
+
+    # --- listening -------------------------------------------------------------------------------
+
+    def _bind(self) -> Path:
+        path = home.socket_path(self._state)
+        home.private_folder(path.parent)
+        path.unlink(missing_ok=True)  # whoever holds the state folder owns the name
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        before = os.umask(0o177)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(before)
+        listener.listen(128)
+        self._serve(listener)
+        return path
+
+    async def _listen_tcp(self, port: int) -> int:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError as error:
+            listener.close()
+            raise StateUnusable(
+                f"port {port} on 127.0.0.1 cannot be listened on: {error.strerror}",
+                mend="choose another one, or leave it out",
+            ) from error
+        listener.listen(128)
+        self._tcp = int(listener.getsockname()[1])
+        self._service.page = f"http://127.0.0.1:{self._tcp}/"
+        self._serve(listener)
+        return self._tcp
+
+    def _serve(self, listener: socket.socket) -> None:
+        config = uvicorn.Config(
+            self._app,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_graceful_shutdown=_LINGER,
+        )
+        server = _Server(config)
+        task = asyncio.create_task(server.serve(sockets=[listener]), name="server")
+        self._servers.append((server, task))
+
+    def _open_page(self) -> str:
+        """Open the port for the page, if it is not open; its address with the token. From any thread."""
+        if self._loop is None:
+            raise RuntimeError("the daemon does not run yet")
+        if self._service.page is None:
+            opening = asyncio.run_coroutine_threadsafe(self._listen_tcp(0), self._loop)
+            opening.result(5)
+            if self._address is not None:
+                fields = {**_fields(self._address), "tcp": self._tcp}
+                self._address = home.Address(**fields)
+                home.write_address(self._state, self._address)
+        # Behind the #, which a browser neither sends nor writes into anybody's log.
+        return f"{self._service.page}#token={self._token}"
+
+    # --- the end ---------------------------------------------------------------------------------
+
+    def _end_from_thread(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+    async def _watch_idle(self) -> None:
+        """End when there is nothing to do and nobody asks, where that was wanted."""
+        if self._idle_exit is None:
+            return
+        busy = time.monotonic()
+        while True:
+            await asyncio.sleep(min(_IDLE_LOOK, self._idle_exit))
+            if self._supervisor.busy or self._hub.watched:
+                busy = time.monotonic()
+            if time.monotonic() - max(busy, self._service.last_request) >= self._idle_exit:
+                _log.info("nothing to do for %g s", self._idle_exit)
+                self._ending.set()
+                return
+
+
+def _fields(address: home.Address) -> dict[str, Any]:
+    return {name: getattr(address, name) for name in address.__slots__}
+
+
+def serve(
+    state: Path, *, tcp: int | None, idle_exit: float | None, ready: int | None = None
+) -> None:
+    """Be the daemon of a state folder until told to end.
+
+    Raises:
+        StateUnusable: When another tuner holds the folder.
+    """
+    home.private_folder(state / "run") if state.is_dir() else state.mkdir(mode=0o700, parents=True)
+    _log_into(state / home.LOG)
+    become_subreaper()
+
+    async def run() -> None:
+        await Daemon(state, tcp=tcp, idle_exit=idle_exit).run(ready)
+
+    asyncio.run(run())
+
+
+def _log_into(file: Path) -> None:
+    """Write what happens into a file that stays small; requests are not written down."""
+    handler = RotatingFileHandler(file, maxBytes=2 * 2**20, backupCount=2, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    os.chmod(file, 0o600)  # noqa: PTH101 - the handler's own path
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    for name in ("uvicorn", "uvicorn.error", "asyncio"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def main() -> int:
+    """Be a daemon, as the command line says."""
+    import argparse  # noqa: PLC0415 - only here
+
+    from tuner.errors import TunerError  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(prog="tuner.daemon")
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--tcp", type=int)
+    parser.add_argument("--idle-exit", type=float)
+    parser.add_argument("--ready", type=int)
+    asked = parser.parse_args()
+    try:
+        serve(asked.state, tcp=asked.tcp, idle_exit=asked.idle_exit, ready=asked.ready)
+    except TunerError as error:
+        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - its last word
+        return error.exit_code
+    return 0

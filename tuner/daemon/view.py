@@ -1,0 +1,182 @@
+"""Studies and trials as the API shows them, read from the ledger."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from tuner.daemon.models import (
+    Best,
+    CurrentTrial,
+    Spent,
+    StudyDetail,
+    StudySummary,
+    TrialDetail,
+)
+from tuner.daemon.supervisor import Supervisor
+from tuner.errors import TunerError
+from tuner.spec import SearchSpace
+from tuner.store.ledger import Ledger
+from tuner.store.overview import Overview, engine_seconds, overview
+from tuner.store.queue import Entry, Queue
+from tuner.store.rows import Origin, StudyRow, TrialRow
+from tuner.trial.budget import stage_seconds
+from tuner.trial.deliver import decided
+from tuner.trial.entry import stored_space
+from tuner.trial.summary import command_of, failed_gates, margins, trial_json
+from tuner.trial.wishes import Wishes
+
+_SCORES = 200
+
+
+class Views:
+    """Makes views of one ledger; for one thread and one moment.
+
+    Args:
+        ledger: The ledger.
+        supervisor: The workers; None where no daemon runs.
+    """
+
+    def __init__(self, ledger: Ledger, supervisor: Supervisor | None) -> None:
+        self._ledger = ledger
+        self._entries = {entry.study: entry for entry in Queue(ledger).entries()}
+        self._working = supervisor.working() if supervisor is not None else {}
+        self._waiting = supervisor.waiting if supervisor is not None else {}
+
+    def summaries(self) -> list[StudySummary]:
+        """All studies, the oldest first."""
+        return [self.summary(row) for row in self._ledger.studies()]
+
+    def queued(self) -> list[int]:
+        """Studies that wait, in order."""
+        rows = {row.id: row for row in self._ledger.studies()}
+        return [
+            entry.study
+            for entry in self._entries.values()
+            if entry.wanted == "run"
+            and rows[entry.study].status == "queued"
+            and entry.study not in self._working
+        ]
+
+    def summary(self, row: StudyRow) -> StudySummary:
+        """One study in a few words."""
+        return StudySummary(**self._summary(row, overview(self._ledger, row.id)))
+
+    def _summary(self, row: StudyRow, found: Overview) -> dict[str, Any]:
+        entry: Entry | None = self._entries.get(row.id)
+        queued = self.queued() if row.status == "queued" else []
+        best = None if found.best is None else Best(trial=found.best[0], score=found.best[1])
+        return {
+            "study": row.name,
+            "status": row.status,
+            "reason": row.reason,
+            "wanted": entry.wanted if entry else None,
+            "waiting": self._waiting.get(row.id) if row.status == "queued" else None,
+            "priority": entry.priority if entry else 0,
+            "place": queued.index(row.id) + 1 if row.id in queued else None,
+            "devices": list(self._working.get(row.id, (None, ()))[1]),
+            "fingerprint": row.fingerprint,
+            "created": row.created,
+            "ended": row.ended,
+            "trials": found.trials,
+            "best": best,
+        }
+
+    def detail(self, row: StudyRow) -> StudyDetail:
+        """One study with all that a page about it begins with."""
+        ledger = self._ledger
+        last_event = (
+            ledger.last_event()
+        )  # read first: what comes meanwhile is told twice, not never
+        found = overview(ledger, row.id)
+        entry = self._entries.get(row.id)
+        ends = ledger.events(row.id, kinds=["study"])
+        delivered = ledger.events(row.id, kinds=["delivered"])
+        return StudyDetail(
+            **self._summary(row, found),
+            **_allowed(ledger, row, entry),
+            origin=row.origin,
+            spent=_spent(ledger, row.id, found),
+            verdicts=found.verdicts,
+            baseline=_baseline(ledger, row.id),
+            margins=margins(ledger.trial(row.id, found.best[0])) if found.best else {},
+            finals=_finals(ledger, row.id),
+            scores=_scores(ledger, row.id),
+            current=_current(ledger, row.id, found),
+            decision=decided(ledger, row),
+            delivered=delivered[-1].data if delivered else None,
+            exit=ends[-1].data.get("exit") if ends else None,
+            last_event=last_event,
+        )
+
+
+def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
+    """All that is known of a trial."""
+    stages = stage_seconds(ledger.transitions(row.id, trial.number))
+    return TrialDetail(
+        **trial_json(trial),
+        seconds=round(engine_seconds(ledger, row.id).get(trial.number, 0.0), 3),
+        missed=failed_gates(trial) if trial.feasible is False else [],
+        stages={str(stage): round(seconds, 3) for stage, seconds in stages.items()},
+        **command_of(row, trial),
+    )
+
+
+def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, Any]:
+    try:
+        space: SearchSpace = stored_space(ledger, row)
+    except TunerError:
+        # The study is older than the form that this tuner reads; what ran can still be shown.
+        return {"limits": dict(entry.budget) if entry else {}, "repeats": 0}
+    limits = Wishes(budget=dict(entry.budget) if entry else {}).limits(space.budget)
+    finals = space.search.finalists
+    repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
+    return {"limits": limits, "repeats": repeats}
+
+
+def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:
+    seconds: Mapping[int, float] = engine_seconds(ledger, study)
+    typical = statistics.median(seconds.values()) if seconds else 0.0
+    return Spent(trials=found.launched, engine=sum(seconds.values()), typical=typical)
+
+
+def _baseline(ledger: Ledger, study: int) -> dict[str, Any] | None:
+    first = ledger.first_of(study, Origin.BASELINE)
+    return None if first is None else first.params
+
+
+def _finals(ledger: Ledger, study: int) -> int:
+    said = ledger.events(study, kinds=["finalists"])
+    if not said:
+        return 0
+    row = ledger.db.row(
+        "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
+        (study, Origin.REPEAT, said[-1].at),
+    )
+    done = 0 if row is None else int(row[0])
+    return max(0, int(said[-1].data["starts"]) - done)
+
+
+def _scores(ledger: Ledger, study: int) -> list[float]:
+    rows = ledger.db.rows(
+        "SELECT score FROM trials WHERE study=? AND feasible=1 AND score IS NOT NULL"
+        " AND history IS NULL ORDER BY ended DESC LIMIT ?",
+        (study, _SCORES),
+    )
+    return [float(score) for (score,) in rows][::-1]
+
+
+def _current(ledger: Ledger, study: int, found: Overview) -> CurrentTrial | None:
+    if found.current is None:
+        return None
+    trial = ledger.trial(study, found.current)
+    steps = ledger.transitions(study, trial.number)
+    return CurrentTrial(
+        trial=trial.number,
+        origin=trial.origin,
+        params=trial.params,
+        attempt=trial.attempt,
+        stage=trial.stage,
+        entered={str(s.stage): s.at for s in steps if s.attempt == trial.attempt},
+    )

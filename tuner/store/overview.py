@@ -1,0 +1,115 @@
+"""A study at a glance, counted by SQLite: what thousands of trials come to, without reading each."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from tuner.store.ledger import Ledger
+from tuner.store.rows import Origin
+from tuner.store.stages import Stage, is_running
+
+_RUNNING = json.dumps([str(stage) for stage in Stage if is_running(stage)])
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What the trials of a study come to.
+
+    Attributes:
+        trials: All trials.
+        told: Those that are over.
+        launched: Those for which an engine was started, repeats on purpose not counted.
+        verdicts: How many are over with which verdict.
+        best: Number and score of the best feasible trial of the search; None while there is none.
+        current: Number of the trial in hand; None where none is.
+    """
+
+    trials: int
+    told: int
+    launched: int
+    verdicts: dict[str, int]
+    best: tuple[int, float] | None
+    current: int | None
+
+
+def overview(ledger: Ledger, study: int) -> Overview:
+    """Count a study's trials."""
+    db = ledger.db
+    ((trials, told, launched),) = db.rows(
+        "SELECT COUNT(*), COALESCE(SUM(stage='told'), 0),"
+        " COALESCE(SUM(attempt>0 AND origin<>?), 0) FROM trials WHERE study=? AND history IS NULL",
+        (Origin.REPEAT, study),
+    )
+    verdicts = db.rows(
+        "SELECT verdict, COUNT(*) FROM trials WHERE study=? AND stage='told' AND history IS NULL"
+        " GROUP BY verdict ORDER BY 2 DESC, 1",
+        (study,),
+    )
+    best = db.row(
+        "SELECT number, score FROM trials WHERE study=? AND feasible=1 AND score IS NOT NULL"
+        " AND origin<>? AND history IS NULL ORDER BY score DESC, number LIMIT 1",
+        (study, Origin.REPEAT),
+    )
+    current = db.row(
+        "SELECT number FROM trials WHERE study=? AND stage<>'told' AND attempt>0"
+        " AND history IS NULL ORDER BY number LIMIT 1",
+        (study,),
+    )
+    return Overview(
+        trials=trials,
+        told=told,
+        launched=launched,
+        verdicts={verdict or "unknown": count for verdict, count in verdicts},
+        best=None if best is None else (best[0], best[1]),
+        current=None if current is None else current[0],
+    )
+
+
+def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> list[dict[str, Any]]:
+    """The trials of a study in a few words each, in the order of their numbers.
+
+    Args:
+        ledger: The ledger.
+        study: The study.
+        after: Only trials with a higher number.
+        limit: The most that are wanted; -1 for no limit.
+    """
+    rows = ledger.db.rows(
+        "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
+        " created, ended, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
+        " FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
+        (study, after, limit),
+    )
+    seconds = engine_seconds(ledger, study)
+    return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]
+
+
+def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
+    feasible, loads = row["feasible"], json.loads(row.pop("loads") or "{}")
+    missed = [g["figure"] for load in loads.values() for g in load["gates"] if not g["passed"]]
+    return {
+        "trial": row.pop("number"),
+        **row,
+        "params": json.loads(row["params"]),
+        "feasible": None if feasible is None else bool(feasible),
+        "seconds": round(seconds, 3),
+        "missed": missed,
+    }
+
+
+def engine_seconds(ledger: Ledger, study: int) -> dict[int, float]:
+    """Seconds of each trial in which its engine was up or starting, over all its attempts.
+
+    As :func:`tuner.trial.budget.engine_seconds` counts them: on the boot's own clock, and a gap
+    across a reboot counts for nothing.
+    """
+    rows = ledger.db.rows(
+        "SELECT number, SUM(MAX(0.0, later - clock)) FROM ("
+        "  SELECT number, stage, clock, boot, LEAD(clock) OVER w AS later, LEAD(boot) OVER w AS after"
+        "  FROM transitions WHERE study=? WINDOW w AS (PARTITION BY number ORDER BY id)"
+        ") WHERE boot=after AND stage IN (SELECT value FROM json_each(?)) GROUP BY number",
+        (study, _RUNNING),
+    )
+    return {number: float(seconds) for number, seconds in rows}
