@@ -17,9 +17,9 @@ def test_what_is_left_out_has_defaults(build: Build) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{suite: ful}", "quality.suite must be one of 'core', 'full', 'off'"),
-        ("{probes: {n2: off}}", "quality.probes.n2 must be one of"),
-        ("{probes: {n_2: never}}", "quality.probes.n_2 must be one of"),
+        ("{suite: ful}", "quality.suite must be 'core' or 'full' or 'off'"),
+        ("{probes: {n2: off}}", "quality.probes.n2 must be 'chat' or"),
+        ("{probes: {n_2: never}}", "quality.probes.n_2 must be 'required' or"),
         ("{suite: off, probes: {n_2: off}}", "probes do nothing with suite: off"),
         ("{answers: {match: exact, tolerance: 0.1}}", "tolerance does nothing with match: exact"),
         ("{answers: {match: off, tokens: 4}}", "tokens does nothing with match: off"),
@@ -41,7 +41,7 @@ def test_mistakes_are_told_with_their_line(build: Build, text: str, words: str) 
 def test_it_is_part_of_the_question(build: Build) -> None:
     plain, full = build(""), build("quality: {suite: full}")
     assert plain.fingerprint == build("quality: {suite: core}").fingerprint
-    assert difference(plain, full) == ['quality: new ({"suite": "full"})']
+    assert difference(plain, full) == ['quality.suite: "core" → "full"']
 
 
 def test_it_is_described(build: Build, context: Callable[[SearchSpace], Context]) -> None:
