@@ -164,7 +164,7 @@ def test_a_study_measures_its_noise_first_and_rivals_again_last(
             "finalists": {"count": 1, "rounds": 1},
         },
     }
-    world = World(tmp_path, changes).make()
+    world = World(tmp_path, changes, recipe_env={"FAKE_SPEED": "1"}).make()
     stopped = run(world, stop_at="1 starting")
     assert len(stopped) == 2
     trials = run(world)
