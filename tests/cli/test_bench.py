@@ -120,7 +120,7 @@ def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
         "workloads: {}": "no workload",
         "kind: nothing": "must be 'conversations'",
         f"workload: {{{TALKS.strip()}}}".replace("\n", ", ")
-        + "\nworkloads: {a: {kind: x}}": "must be one",
+        + "\nworkloads: {a: {kind: x}}": "must be 'conversations'",
     }.items():
         file.write_text(text)
         with pytest.raises(UserError, match=said):

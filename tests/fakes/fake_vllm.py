@@ -309,7 +309,7 @@ class Engine:
 
     def cached(self, prompt: bytes) -> int:
         """Cached prompt tokens, in blocks of 64, and remembers this prompt's blocks."""
-        if not self.args.enable_prefix_caching:
+        if not self.args.enable_prefix_caching or "forgets" in SWITCHES:
             return 0
         hits = 0
         with self.lock:
@@ -363,7 +363,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if "never-answer" in SWITCHES:
             time.sleep(3600)
-        if (why := fake_answers.refusal(body, self.engine.args.max_model_len)) is not None:
+        why = fake_answers.refusal(body, self.engine.args.max_model_len, SWITCHES)
+        if why is not None:
             self.refuse(why)
             return
         try:
@@ -378,7 +379,7 @@ class Handler(BaseHTTPRequestHandler):
         engine = self.engine
         prompt = fake_answers.prompt_of(body)
         left = engine.args.max_model_len - len(prompt)
-        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or left)
+        count = fake_answers.counted(body, left, SWITCHES)
         if body.get("n", 1) > 1 and "n2-kills" in SWITCHES:
             os.kill(os.getpid(), signal.SIGKILL)
         if body.get("response_format") and "no-json" in SWITCHES:
@@ -390,21 +391,30 @@ class Handler(BaseHTTPRequestHandler):
                 os.kill(os.getpid(), signal.SIGKILL)
             if "hang-in-load" in SWITCHES and engine.served > AFTER:
                 time.sleep(3600)
+            if "nan-in-log" in SWITCHES and engine.served == AFTER:
+                say(
+                    "NaN in prefill GatedDeltaNet layer 0 (frac=0.9998), replacing with zeros",
+                    level="WARNING",
+                )
             cached = engine.cached(prompt)
             time.sleep((len(prompt) - cached) * engine.prefill_s)
             choices = [
                 fake_answers.cut(
-                    engine.words.tokens(prompt, count, body, n, engine.served), body, count
+                    engine.words.tokens(prompt, count, body, n, engine.served),
+                    body,
+                    count,
+                    SWITCHES,
                 )
-                for n in range(body.get("n", 1))
+                for n in range(1 if "one-choice" in SWITCHES else body.get("n", 1))
             ]
             made = sum(len(tokens) for tokens, _ in choices)
-            usage = {
+            usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
                 "completion_tokens": made,
                 "total_tokens": len(prompt) + made,
-                "prompt_tokens_details": {"cached_tokens": cached},
             }
+            if "cached-unsaid" not in SWITCHES:
+                usage["prompt_tokens_details"] = {"cached_tokens": cached}
             if body.get("stream"):
                 self.stream(*choices[0], usage, chat="messages" in body)
                 return
@@ -429,7 +439,8 @@ class Handler(BaseHTTPRequestHandler):
             if body.get("logprobs"):
                 said["logprobs"] = self.engine.words.logprobs(prompt, tokens)
             found.append({"index": index, "finish_reason": finish, **said})
-        self.answer(200, {"choices": found, "usage": usage})
+        counts = {} if "no-usage" in SWITCHES else {"usage": usage}
+        self.answer(200, {"choices": found, **counts})
 
     def stream(self, tokens: list[str], finish: str, usage: dict[str, Any], *, chat: bool) -> None:
         self.send_response(200)
