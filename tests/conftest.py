@@ -10,8 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import settings
 
 from tuner.launch import shm
+
+# How long an example takes is the machine's business; each test as a whole has its time limit.
+settings.register_profile("tuner", deadline=None)
+settings.load_profile("tuner")
 
 FAKE = Path(__file__).parent / "fakes" / "fake_vllm.py"
 

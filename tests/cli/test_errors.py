@@ -93,7 +93,15 @@ def test_a_full_disk_is_said_before_anything_is_built(
     full = os.statvfs_result((4096, 4096, 1000, 10, 10, 1000, 10, 10, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda _: full)
     assert (
-        tuner(monkeypatch, "--state", str(tmp_path / "s"), "run", str(tmp_path / "space.yaml")) == 2
+        tuner(
+            monkeypatch,
+            "--state",
+            str(tmp_path / "s"),
+            "run",
+            "--foreground",
+            str(tmp_path / "space.yaml"),
+        )
+        == 2
     )
     assert "disk" in capsys.readouterr().err or "space" in capsys.readouterr().err
     assert not list((tmp_path / "cache" / "engines").glob("cpu-*/venv"))
@@ -106,6 +114,11 @@ def test_help_has_an_example_for_every_command(
         "run",
         "resume",
         "validate",
+        "attach",
+        "stop",
+        "pause",
+        "queue",
+        "page",
         "status",
         "trials",
         "show",

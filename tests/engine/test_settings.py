@@ -51,6 +51,15 @@ def test_allowing_untested_versions_alone_asks_for_nothing() -> None:
         ({"ENGINEX_MOE_TINY_MAX": "4.0"}, "is not a whole number"),
         ({"ENGINEX_MOE_TINY_MAX": " 4"}, "is not a whole number"),
         ({"ENGINEX_MOE_TINY_MAX": "9999999999"}, "is not a whole number from 0 to 1048576"),
+        (
+            {"ENGINEX_MOE_TINY_IMPL": "auto"},
+            "'auto' needs a policy file; name it in ENGINEX_MOE_POLICY",
+        ),
+        (
+            {"ENGINEX_MOE_POLICY": "p.json"},
+            "ENGINEX_MOE_POLICY does nothing unless ENGINEX_MOE_TINY_IMPL='auto'",
+        ),
+        ({"ENGINEX_MOE_HUGE_PAGES": "on"}, "ENGINEX_MOE_HUGE_PAGES='on' is not one of 0, 1"),
         ({"ENGINEX_ALLOW_UNTESTED": "yes"}, "ENGINEX_ALLOW_UNTESTED='yes' is not one of 0, 1"),
     ],
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import errno
 import hashlib
 import json
 import os
@@ -20,13 +21,22 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import setproctitle
+
+if TYPE_CHECKING:
+    from tests.fakes import fake_answers
+else:
+    import fake_answers  # stands beside this file, which runs as a script
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
+AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
+FORK = bool(os.environ.get("FAKE_FORK"))
+"""Whether the core and the worker are forks: the same processes, without the time that programs take."""
 
 
 def say(
@@ -54,7 +64,32 @@ def parse() -> argparse.Namespace:
 # --- processes -----------------------------------------------------------------------------------
 
 
-def child(role: str) -> subprocess.Popen[bytes]:
+class Fork:
+    """A fork that lives as a core or a worker, with as much of a ``Popen`` as is needed."""
+
+    def __init__(self, role: str) -> None:
+        self.pid = os.fork()
+        if self.pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            be_child(role)
+            os._exit(0)
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+    def wait(self, timeout: float) -> int:
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            done, status = os.waitpid(self.pid, os.WNOHANG)
+            if done:
+                return status
+            time.sleep(0.005)
+        raise TimeoutError
+
+
+def child(role: str) -> subprocess.Popen[bytes] | Fork:
+    if FORK:
+        return Fork(role)
     return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
 
 
@@ -110,7 +145,7 @@ def end_first_thread() -> None:
 
 def wait_for(stop: threading.Event) -> None:
     """Wait in slices: a signal that another thread took is handled when the first one wakes up."""
-    while not stop.wait(0.1):
+    while not stop.wait(0.02):
         pass
 
 
@@ -192,6 +227,8 @@ def fail_config(text: str) -> None:
 
 
 def misbehave_at_start() -> None:
+    if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "
@@ -224,8 +261,11 @@ class Engine:
         self.seen: set[bytes] = set()
         self.lock = threading.Lock()
         self.served = 0
+        self.words = fake_answers.Words(SWITCHES, AFTER)
         impl = os.environ.get("ENGINEX_MOE_TINY_IMPL", "native")
-        slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8}.get(impl, 1.0)
+        slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8, "wrong": 0.3}.get(
+            impl, 1.0
+        )
         self.token_s = 0.004 * slow / SPEED
         self.prefill_s = (2e-5 + 2e-6 * 2048 / args.max_num_batched_tokens) / SPEED
 
@@ -264,11 +304,19 @@ class Handler(BaseHTTPRequestHandler):
                 200,
                 f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n',
             )
+        elif self.path == "/v1/models":
+            longest = self.engine.args.max_model_len
+            self.answer(200, {"data": [{"id": "llm", "max_model_len": longest}]})
         else:
             self.answer(200, {})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            self.refuse("1 validation error: {'type': 'json_invalid', 'loc': ('body', 1)}")
+            return
         if self.path == "/tokenize":
             self.answer(200, {"count": len(str(body.get("prompt", "")).encode())})
             return
@@ -277,55 +325,84 @@ class Handler(BaseHTTPRequestHandler):
             return
         if "never-answer" in SWITCHES:
             time.sleep(3600)
-        self.generate(body)
+        if (why := fake_answers.refusal(body, self.engine.args.max_model_len)) is not None:
+            self.refuse(why)
+            return
+        try:
+            self.generate(body)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # the client went away, as clients do
+
+    def refuse(self, why: str) -> None:
+        self.answer(500 if "accepts-bad" in SWITCHES else 400, {"error": {"message": why}})
 
     def generate(self, body: dict[str, Any]) -> None:
         engine = self.engine
-        chat = "messages" in body
-        prompt = (
-            "".join(f"<{m['role']}>{m['content']}" for m in body["messages"])
-            if chat
-            else body["prompt"]
-        ).encode()
-        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
+        prompt = fake_answers.prompt_of(body)
+        left = engine.args.max_model_len - len(prompt)
+        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or left)
+        if body.get("n", 1) > 1 and "n2-kills" in SWITCHES:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if body.get("response_format") and "no-json" in SWITCHES:
+            self.answer(500, {"error": {"message": "the grammar backend is not there"}})
+            return
         with engine.seats:
             engine.served += 1
-            if "die-in-load" in SWITCHES and engine.served > 6:
+            if "die-in-load" in SWITCHES and engine.served > AFTER:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if "hang-in-load" in SWITCHES and engine.served > 6:
+            if "hang-in-load" in SWITCHES and engine.served > AFTER:
                 time.sleep(3600)
             cached = engine.cached(prompt)
             time.sleep((len(prompt) - cached) * engine.prefill_s)
+            choices = [
+                fake_answers.cut(
+                    engine.words.tokens(prompt, count, body, n, engine.served), body, count
+                )
+                for n in range(body.get("n", 1))
+            ]
+            made = sum(len(tokens) for tokens, _ in choices)
             usage = {
                 "prompt_tokens": len(prompt),
-                "completion_tokens": count,
-                "total_tokens": len(prompt) + count,
+                "completion_tokens": made,
+                "total_tokens": len(prompt) + made,
                 "prompt_tokens_details": {"cached_tokens": cached},
             }
-            if not body.get("stream"):
-                time.sleep(count * engine.token_s)
-                text = (
-                    {"message": {"role": "assistant", "content": "x" * count}}
-                    if chat
-                    else {"text": "x" * count}
-                )
-                self.answer(
-                    200,
-                    {"choices": [{"index": 0, "finish_reason": "length", **text}], "usage": usage},
-                )
+            if body.get("stream"):
+                self.stream(*choices[0], usage, chat="messages" in body)
                 return
-            self.stream(count, usage, chat=chat)
+            time.sleep(made * engine.token_s)
+        self.whole(body, prompt, choices, usage)
 
-    def stream(self, count: int, usage: dict[str, Any], *, chat: bool) -> None:
+    def whole(
+        self,
+        body: dict[str, Any],
+        prompt: bytes,
+        choices: list[tuple[list[str], str]],
+        usage: dict[str, Any],
+    ) -> None:
+        found = []
+        for index, (tokens, finish) in enumerate(choices):
+            text = "".join(tokens)
+            said: dict[str, Any] = (
+                {"message": fake_answers.message_of(body, text)}
+                if "messages" in body
+                else {"text": text}
+            )
+            if body.get("logprobs"):
+                said["logprobs"] = self.engine.words.logprobs(prompt, tokens)
+            found.append({"index": index, "finish_reason": finish, **said})
+        self.answer(200, {"choices": found, "usage": usage})
+
+    def stream(self, tokens: list[str], finish: str, usage: dict[str, Any], *, chat: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for number in range(count):
+        for number, token in enumerate(tokens):
             time.sleep(self.engine.token_s)
-            text = {"delta": {"content": "x"}} if chat else {"text": "x"}
-            finish = "length" if number == count - 1 else None
-            self.event({"choices": [{"index": 0, "finish_reason": finish, **text}]})
+            text = {"delta": {"content": token}} if chat else {"text": token}
+            last = finish if number == len(tokens) - 1 else None
+            self.event({"choices": [{"index": 0, "finish_reason": last, **text}]})
         self.event({"choices": [], "usage": usage})
         self.chunk(b"data: [DONE]\n\n")
         self.chunk(b"")

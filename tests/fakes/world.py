@@ -24,7 +24,7 @@ _RECIPE = {
     "about": "the fake server of the tests",
     "base": {"existing": {}},
     "server": ["{python}", str(FAKE)],
-    "env": {"FAKE_SPEED": "50"},
+    "env": {"FAKE_SPEED": "50", "FAKE_FORK": "1"},
     "knows": {"env": ["FAKE*", "VLLM_*", "ENGINEX_*"]},
 }
 _SPACE: dict[str, Any] = {

@@ -113,13 +113,21 @@ def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -
     log = (tmp_path / "run.log").open("w")
     with log:
         running = subprocess.Popen(
-            tuner(state, "run", str(SPACE)), cwd=tmp_path, stdout=log, stderr=log, text=True
+            tuner(state, "run", "--foreground", str(SPACE)),
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            text=True,
         )
         wait_until_ready(state, "real-short", 0, running)
         running.kill()
         running.wait()
         done = subprocess.run(
-            tuner(state, "resume", "real-short"), cwd=tmp_path, stdout=log, stderr=log, check=False
+            tuner(state, "resume", "--foreground", "real-short"),
+            cwd=tmp_path,
+            stdout=log,
+            stderr=log,
+            check=False,
         )
     assert done.returncode == 0, (tmp_path / "run.log").read_text()
     assert not vllm_processes() - before

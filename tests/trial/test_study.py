@@ -82,6 +82,7 @@ def test_no_point_runs_twice_and_the_space_can_be_exhausted(tmp_path: Path) -> N
     assert any("every point" in w.data.get("text", "") for w in heard)
 
 
+@pytest.mark.slow
 def test_a_study_is_repeatable_by_its_seed(tmp_path: Path) -> None:
     changes = {
         "budget": {"trials": 4},
@@ -104,6 +105,7 @@ def test_a_rule_rejects_without_a_start(tmp_path: Path) -> None:
     assert rejected[0].judgement["evidence"][0]["text"] == "only one at a time"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["0 ready", "1 starting", "1 measured", "2 stopping"])
 def test_a_stopped_study_goes_on_as_if_it_had_not_been(tmp_path: Path, stage: str) -> None:
     changes = {

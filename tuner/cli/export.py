@@ -7,10 +7,14 @@ from typing import Annotated
 
 import typer
 
+from tuner.cli.complete import study_names
+
 
 def export(
     context: typer.Context,
-    study: Annotated[str, typer.Argument(help="The study's name.", metavar="STUDY")],
+    study: Annotated[
+        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
+    ],
     trial: Annotated[
         int | None, typer.Option(min=0, help="The trial; without it, the one that was decided for.")
     ] = None,
@@ -21,24 +25,25 @@ def export(
     Example: tuner export local-cpu --trial 7 --out /tmp/try
     """
     from tuner.cli.finish import shown
-    from tuner.errors import UserError
+    from tuner.daemon.client import Client
     from tuner.store.ledger import Ledger
-    from tuner.trial.deliver import decided, deliver
+    from tuner.trial.deliver import export_folder, write_files
+    from tuner.trial.entry import stored_space
 
-    with Ledger(context.obj, write=False) as ledger:
-        row = ledger.study(study)
-        decision = decided(ledger, row)
-        if trial is None and decision is None:
-            raise UserError(
-                f"study {study} has not decided on a trial yet", mend="name one with --trial"
-            )
-        number = trial if trial is not None else int((decision or {})["winner"])
-        typer.echo(shown(deliver(ledger, row, number, folder=out)))
+    with Client(context.obj) as client:
+        files = client.get(f"/v1/studies/{study}/export", trial=trial)["files"]
+    if out is None:
+        with Ledger(context.obj, write=False) as ledger:
+            row = ledger.study(study)
+            out = export_folder(stored_space(ledger, row), row)
+    typer.echo(shown(write_files(out, files)))
 
 
 def report(
     context: typer.Context,
-    study: Annotated[str, typer.Argument(help="The study's name.", metavar="STUDY")],
+    study: Annotated[
+        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
+    ],
     out: Annotated[Path | None, typer.Option(help="Folder to write into.", metavar="DIR")] = None,
 ) -> None:
     """Write the report of a study.
@@ -46,8 +51,9 @@ def report(
     Example: tuner report local-cpu --out /tmp/report
     """
     from tuner.cli.finish import shown
-    from tuner.store.ledger import Ledger
-    from tuner.trial.deliver import write_report
+    from tuner.daemon.client import Client
+    from tuner.trial.deliver import write_files
 
-    with Ledger(context.obj, write=False) as ledger:
-        typer.echo(shown(write_report(ledger, ledger.study(study), folder=out)))
+    with Client(context.obj) as client:
+        files = client.get(f"/v1/studies/{study}/report")
+    typer.echo(shown(write_files(out or context.obj / "studies" / study, files)))

@@ -3,43 +3,63 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from tuner.cli.tables import trials_table
-from tuner.store.ledger import Ledger
-from tuner.store.rows import StudyRow
-from tuner.trial.decision import Decision
 
 
-def finish(ledger: Ledger, row: StudyRow, decision: Decision, console: Console) -> None:
-    """Print what came out, and where the report and the export lie."""
-    delivered = ledger.events(row.id, kinds=["delivered"])[-1].data
-    console.print(
-        trials_table(ledger.trials(row.id), ledger.transitions(row.id), winner=decision.winner)
-    )
-    console.print()
-    console.print(conclusion(decision), highlight=False)
+def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console) -> int:
+    """Print what came out, and where the report and the export lie.
+
+    Args:
+        study: The study, as the API shows it.
+        trials: Its trials, as the API lists them.
+        console: Where it goes.
+
+    Returns:
+        What the command ends with.
+    """
+    decision = study["decision"] if study["status"] == "finished" else None
+    if trials:
+        console.print(trials_table(trials, winner=decision["winner"] if decision else None))
+        console.print()
+    if study["exit"] or decision is None:
+        console.print(f"{study['study']}: {study['status']}: {study['reason']}", highlight=False)
+    else:
+        console.print(conclusion(decision), highlight=False)
+    delivered = study["delivered"] or {}
     for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
-        console.print(f"{label}{shown(Path(delivered[name]))}", highlight=False, soft_wrap=True)
+        if delivered.get(name):
+            where = shown(Path(delivered[name]))
+            console.print(f"{label}{where}", highlight=False, soft_wrap=True, markup=False)
+    return int(study["exit"] or 0)
 
 
-def conclusion(decision: Decision) -> str:
+def conclusion(decision: dict[str, Any]) -> str:
     """The decision in a sentence."""
-    best = decision.best
-    if best is None or best.decision.comparison is None:
-        broken = next((s for s in decision.standings if s.broken), None)
+    compared = [c for c in decision["comparisons"] if c["ratio"] is not None]
+    best = max(compared, key=lambda c: (c["answer"] == "better", c["ratio"]), default=None)
+    if best is None:
+        broken = next((c for c in decision["comparisons"] if c["broken"]), None)
         if broken is not None:
-            return f"The baseline stands: finalist {broken.number} failed when it was repeated ({broken.broken})."
+            number, why = broken["number"], broken["broken"]
+            return f"The baseline stands: finalist {number} failed when it was repeated ({why})."
         return "The baseline stands: nothing scored above it."
-    found = best.decision.comparison
-    spread = (
-        f"{found.confidence * 100:.4g} % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}"
+    low, high = (_percent(best[end]) for end in ("low", "high"))
+    spread = f"{best['confidence'] * 100:.4g} % interval {low} to {high}"
+    gain = f"{best['ratio'] - 1:+.1%} against the baseline ({spread}, {len(best['runs'])} runs in turns)"
+    if decision["clear"]:
+        return f"[bold green]Trial {decision['winner']} wins:[/] {gain}."
+    return (
+        f"[bold yellow]No clear winner:[/] finalist {best['number']} measured {gain}. "
+        "The baseline is kept."
     )
-    gain = f"{found.ratio - 1:+.1%} against the baseline ({spread}, {found.runs} runs in turns)"
-    if decision.clear:
-        return f"[bold green]Trial {decision.winner} wins:[/] {gain}."
-    return f"[bold yellow]No clear winner:[/] finalist {best.number} measured {gain}. The baseline is kept."
+
+
+def _percent(ratio: float | None) -> str:
+    return "unknown" if ratio is None else f"{ratio - 1:+.1%}"
 
 
 def shown(path: Path) -> str:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from typing import Annotated, Any
 
 import typer
 
-StudyName = Annotated[str, typer.Argument(help="The study's name.", metavar="STUDY")]
+from tuner.cli.complete import study_names
+
+StudyName = Annotated[
+    str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
+]
 TrialNumber = Annotated[int, typer.Argument(help="The trial's number.", metavar="TRIAL", min=0)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_POLL = 0.3
 
 
 def status(
     context: typer.Context,
     study: Annotated[
-        str | None, typer.Argument(help="One study; all without it.", metavar="STUDY")
+        str | None,
+        typer.Argument(
+            help="One study; all without it.", metavar="[STUDY]", autocompletion=study_names
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -24,24 +34,27 @@ def status(
 
     Example: tuner status
     """
-    from tuner.store.ledger import Ledger
-    from tuner.trial.summary import study_summary
+    from tuner.daemon.client import Client
 
-    with Ledger(context.obj, write=False) as ledger:
-        rows = [ledger.study(study)] if study else ledger.studies()
-        found = [study_summary(ledger, row) for row in rows]
+    with Client(context.obj) as client:
+        found = [client.get(f"/v1/studies/{study}")] if study else client.get("/v1/studies")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
     for one in found:
-        best = (
-            ""
-            if one["best"] is None
-            else f", best {one['best']['score']:,.0f} (trial {one['best']['trial']})"
-        )
-        typer.echo(f"{one['study']}: {one['status']}, {one['trials']} trials{best}")
-        if one["reason"]:
-            typer.echo(f"  {one['reason']}")
+        for line in _study(one):
+            typer.echo(line)
+
+
+def _study(one: dict[str, Any]) -> list[str]:
+    best = one["best"]
+    top = "" if best is None else f", best {best['score']:,.0f} (trial {best['trial']})"
+    lines = [f"{one['study']}: {one['status']}, {one['trials']} trials{top}"]
+    if one["waiting"]:
+        lines.append(f"  waits: {one['waiting']}")
+    if one["reason"] and one["status"] != "running":
+        lines.append(f"  {one['reason']}")
+    return lines
 
 
 def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) -> None:
@@ -51,16 +64,14 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
     """
     from tuner.cli.live import wide_console
     from tuner.cli.tables import trials_table
-    from tuner.store.ledger import Ledger
-    from tuner.trial.summary import trial_json
+    from tuner.daemon.client import Client
 
-    with Ledger(context.obj, write=False) as ledger:
-        row = ledger.study(study)
-        rows, steps = ledger.trials(row.id), ledger.transitions(row.id)
+    with Client(context.obj) as client:
+        found = client.get(f"/v1/studies/{study}/trials")
     if as_json:
-        typer.echo(json.dumps([trial_json(t) for t in rows], indent=2))
+        typer.echo(json.dumps(found, indent=2))
         return
-    wide_console().print(trials_table(rows, steps))
+    wide_console().print(trials_table(found))
 
 
 def show(
@@ -70,15 +81,10 @@ def show(
 
     Example: tuner show local-cpu 3
     """
-    from tuner.store.ledger import Ledger
-    from tuner.trial.budget import stage_seconds
-    from tuner.trial.summary import trial_json
+    from tuner.daemon.client import Client
 
-    with Ledger(context.obj, write=False) as ledger:
-        row = ledger.study(study)
-        found = ledger.trial(row.id, trial)
-        stages = stage_seconds(ledger.transitions(row.id, trial))
-    data = {**trial_json(found), "stages": {str(s): round(t, 3) for s, t in stages.items()}}
+    with Client(context.obj) as client:
+        data = client.get(f"/v1/studies/{study}/trials/{trial}")
     if as_json:
         typer.echo(json.dumps(data, indent=2))
         return
@@ -140,31 +146,26 @@ def logs(
 
     Example: tuner logs local-cpu 3 -f
     """
-    from tuner.errors import StudyNotFound
-    from tuner.launch.base import LOG_NAME
-    from tuner.store.ledger import Ledger
-    from tuner.trial.entry import study_folder
+    from tuner.daemon.client import Client
 
-    with Ledger(context.obj, write=False) as ledger:
-        row = ledger.study(study)
-        attempt = ledger.trial(row.id, trial).attempt
-        path = (
-            study_folder(ledger, study)
-            / "trials"
-            / f"{trial:04d}"
-            / f"attempt-{attempt}"
-            / LOG_NAME
-        )
-    if not path.is_file():
-        raise StudyNotFound(
-            f"trial {trial} of {study} has no log", mend="it never started an engine"
-        )
-    with path.open("rb") as log:
+    path = f"/v1/studies/{study}/trials/{trial}"
+    offset = 0
+    with Client(context.obj) as client:
         while True:
-            raw = log.read(1 << 16)
-            if raw:
-                typer.echo(raw, nl=False)
-            elif not follow:
+            # Asked for first: what is written between the two questions is then read once more.
+            over = not follow or client.get(path)["stage"] in {"told", "verified", "planned"}
+            part = client.text(f"{path}/log", offset=offset)
+            typer.echo(_printable(part.text), nl=False)
+            if part.headers["X-Next-Offset"] != str(offset):
+                offset = int(part.headers["X-Next-Offset"])
+            elif over:
                 return
             else:
-                time.sleep(0.3)
+                time.sleep(_POLL)
+
+
+def _printable(text: str) -> str:
+    """A log for the screen: what would move the cursor or change the terminal is taken out."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(c for c in text if c in "\n\t" or c.isprintable())

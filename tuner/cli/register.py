@@ -7,10 +7,15 @@ import typer
 
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
-    from tuner.cli import engine, export, fidelity, inspect, run, score, validate, verdict
+    from tuner.cli import daemon, engine, export, fidelity, inspect, run, score, validate, verdict
 
     app.command()(run.run)
     app.command()(run.resume)
+    app.command()(daemon.attach)
+    app.command()(daemon.stop)
+    app.command()(daemon.pause)
+    app.command()(daemon.queue)
+    app.command()(daemon.page)
     app.command()(validate.validate)
     app.command()(inspect.status)
     app.command()(inspect.trials)
@@ -22,3 +27,4 @@ def commands(app: typer.Typer) -> None:
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")
+    app.add_typer(daemon.app, name="daemon")

@@ -1,61 +1,152 @@
-"""``tuner run`` and ``tuner resume``: work on a study and show it."""
+"""``tuner run`` and ``tuner resume``: hand a study to the daemon and show it, or work on it here."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.complete import study_names
+
 if TYPE_CHECKING:
+    from tuner.spec import SearchSpace
     from tuner.store.ledger import Ledger
 
+IDLE_EXIT = 600.0
+"""Seconds without work after which a daemon ends that ``tuner run`` has started by itself."""
 
-def run(
+_Trials = Annotated[
+    int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
+]
+_Foreground = Annotated[
+    bool, typer.Option("--foreground", help="Work on it here, without a daemon; Ctrl-C stops it.")
+]
+_Detach = Annotated[
+    bool,
+    typer.Option("--detach", "-d", help="Do not watch; see `tuner attach` and `tuner status`."),
+]
+_Json = Annotated[
+    bool,
+    typer.Option("--json", help="With --detach: print the study's place in the queue as JSON."),
+]
+
+
+def run(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
     space: Annotated[Path, typer.Argument(help="The search space.", metavar="SPACE")],
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
+    trials: _Trials = None,
+    priority: Annotated[
+        int | None, typer.Option(min=-100, max=100, help="Higher goes first in the queue.")
     ] = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(help="The only devices it may use: indices or UUIDs.", metavar="A,B"),
+    ] = None,
+    foreground: _Foreground = False,
+    detach: _Detach = False,
+    as_json: _Json = False,
 ) -> None:
     """Tune: build the engine if it is new, search, measure the best again, write the winner.
+
+    A daemon does the work, and is started if none runs: Ctrl-C only ends the looking.
 
     Example: tuner run search_spaces/local_cpu.yaml
     """
     from tuner.spec import load_space
-    from tuner.store.ledger import Ledger
     from tuner.trial.admission import check_port, check_targets
-    from tuner.trial.entry import enter_study
 
     wanted = load_space(space)
     check_targets(wanted)
     check_port(wanted)
-    with Ledger(context.obj, write=True) as ledger:
-        row = enter_study(ledger, wanted, space)
-        _work(ledger, row.name, trials)
+    if foreground:
+        from tuner.store.ledger import Ledger
+        from tuner.trial.entry import enter_study
+
+        with Ledger(context.obj, write=True) as ledger:
+            row = enter_study(ledger, wanted, space)
+            _work(ledger, row.name, trials)
+        return
+    body: dict[str, Any] = {
+        "space": wanted.text,
+        "origin": str(space.resolve()),
+        "stood": str(Path.cwd()),
+        "budget": {"trials": trials},
+        "priority": priority,
+        "devices": devices.split(",") if devices else None,
+        "secrets": _secrets(wanted),
+    }
+    _hand_over(context.obj, "/v1/studies", body, detach=detach, as_json=as_json)
 
 
 def resume(
     context: typer.Context,
-    study: Annotated[str, typer.Argument(help="The study's name.", metavar="STUDY")],
-    trials: Annotated[
-        int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
-    ] = None,
+    study: Annotated[
+        str,
+        typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names),
+    ],
+    trials: _Trials = None,
+    foreground: _Foreground = False,
+    detach: _Detach = False,
+    as_json: _Json = False,
 ) -> None:
-    """Go on with a study that was stopped, killed or interrupted.
+    """Go on with a study that was stopped, paused, killed or interrupted, or that gets more budget.
 
-    Example: tuner resume local-cpu
+    Example: tuner resume local-cpu --trials 40
     """
     from tuner.store.ledger import Ledger
 
-    with Ledger(context.obj, write=True) as ledger:
-        _work(ledger, study, trials)
+    if foreground:
+        with Ledger(context.obj, write=True) as ledger:
+            _work(ledger, study, trials)
+        return
+    from tuner.trial.entry import stored_space
+
+    with Ledger(context.obj, write=False) as reader:
+        secrets = _secrets(stored_space(reader, reader.study(study)))
+    body = {"budget": {"trials": trials}, "secrets": secrets}
+    _hand_over(context.obj, f"/v1/studies/{study}/resume", body, detach=detach, as_json=as_json)
+
+
+def _hand_over(
+    state: Path, path: str, body: dict[str, Any], *, detach: bool, as_json: bool
+) -> None:
+    """Give a study to the daemon, and watch it if that is wanted."""
+    import json
+
+    from tuner.daemon.client import Client
+    from tuner.daemon.start import start
+
+    start(state, idle_exit=IDLE_EXIT)
+    with Client(state, need=True) as client:
+        study = client.post(path, body)
+        name = study["study"]
+        if as_json:
+            typer.echo(json.dumps(study, indent=2))
+        elif detach:
+            typer.echo(f"study {name} is in the queue; look: tuner attach {name}")
+        else:
+            from tuner.cli.follow import follow
+
+            follow(client, name)
+
+
+def _secrets(space: SearchSpace) -> dict[str, str]:
+    """The secrets that a space asks for, as far as they are set here; the worker says what lacks."""
+    from tuner.trial.entry import secret_names
+
+    return {name: os.environ[name] for name in secret_names(space) if name in os.environ}
 
 
 def _work(ledger: Ledger, name: str, trials: int | None) -> None:
     from tuner.cli.finish import finish
     from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView, limits
+    from tuner.daemon.view import Views
+    from tuner.errors import NothingFeasible
+    from tuner.store.overview import briefs
+    from tuner.store.queue import Queue
     from tuner.trial.entry import stored_space
     from tuner.trial.session import stop_on_signals, work
     from tuner.trial.wishes import Wishes
@@ -64,9 +155,15 @@ def _work(ledger: Ledger, name: str, trials: int | None) -> None:
     console = wide_console()
     wishes = Wishes(budget={"trials": trials} if trials else {})
     view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
+    # Whatever comes of it here, a daemon that starts later is not to go on with it by itself.
+    Queue(ledger).want(row.id, "stop")
     with stop_on_signals(wishes.cancelled), watching(view, console) as watcher:
-        decision = work(ledger, row, watchers=[watcher], wishes=wishes)
-    if decision is None:
+        try:
+            decision = work(ledger, row, watchers=[watcher], wishes=wishes)
+        except NothingFeasible:
+            decision = None
+    detail = Views(ledger, None).detail(ledger.study(name)).model_dump()
+    if decision is None and detail["status"] == "stopped":
         console.print(f"stopped; go on with: tuner resume {name}")
         raise typer.Exit(0)
-    finish(ledger, row, decision, console)
+    raise typer.Exit(finish(detail, briefs(ledger, row.id), console))

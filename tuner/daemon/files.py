@@ -59,8 +59,20 @@ def open_text(root: Path, parts: Sequence[str]) -> IO[bytes]:
     try:
         return open_inside(root, parts)
     except Refused:
-        packed = open_inside(root, [*parts[:-1], f"{parts[-1]}.gz"])
-        return cast("IO[bytes]", gzip.GzipFile(fileobj=packed))
+        return cast("IO[bytes]", _Packed(open_inside(root, [*parts[:-1], f"{parts[-1]}.gz"])))
+
+
+class _Packed(gzip.GzipFile):
+    """A packed file that closes the file it reads from."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        super().__init__(fileobj=packed)
+        self._packed = packed
+
+    def close(self) -> None:
+        """Close both."""
+        super().close()
+        self._packed.close()
 
 
 def listed(root: Path) -> Iterator[tuple[str, os.stat_result]]:

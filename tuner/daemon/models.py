@@ -149,6 +149,7 @@ class StudyDetail(StudySummary):
     margins: dict[str, float | None] = Field(
         description="How far the best trial stays from each gate, as a share of the gate."
     )
+    finals: int = Field(description="Starts that are left of the finalists' repeats, about.")
     scores: list[float] = Field(description="The last 200 scores of feasible trials, in order.")
     current: CurrentTrial | None
     decision: dict[str, Any] | None
@@ -174,6 +175,8 @@ class TrialBrief(BaseModel):
     feasible: bool | None
     created: float
     ended: float | None
+    seconds: float = Field(description="With its engine up or starting, over all its attempts.")
+    missed: list[str] = Field(description="The figures whose gates it did not pass.")
 
 
 class TrialDetail(TrialBrief):

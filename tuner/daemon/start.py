@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from tuner.errors import StateUnusable, TunerError
 
 _START = 20.0
 _POLL = 0.1
+_ENDING = 120.0
+"""Seconds that a daemon may take to end, its trials in good order."""
 
 
 def start(
@@ -34,7 +37,7 @@ def start(
         StateUnusable: When the folder cannot be used, or another tuner holds it.
         TunerError: When it does not come up.
     """
-    if (found := home.read_address(state)) is not None:
+    if (found := _answering(state)) is not None:
         return found, False
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -63,6 +66,24 @@ def start(
     finally:
         os.close(theirs)
     return _await_ready(state, child, ours)
+
+
+def _answering(state: Path) -> home.Address | None:
+    """The daemon that runs; one that is just starting or ending is waited for. None when none runs."""
+    deadline = time.monotonic() + _ENDING
+    while (found := home.read_address(state)) is not None:
+        with socket.socket(socket.AF_UNIX) as probe:
+            try:
+                probe.connect(found.socket)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise TunerError(
+                        f"the daemon (process {found.pid}) does not answer; see {state / home.LOG}"
+                    ) from None
+                time.sleep(_POLL)
+                continue
+        return found
+    return None
 
 
 def _await_ready(

@@ -42,6 +42,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
         ("rules", _rules(space)),
         ("first points", _first(space, context)),
         ("workload", _workloads(space)),
+        ("quality", _quality(space)),
         ("score", _score(space)),
         ("limits", _limits(space, context)),
         ("export", _export(space)),
@@ -160,6 +161,26 @@ def _workloads(space: SearchSpace) -> Iterator[str]:
         yield f"    {fields(load.workload, without=frozenset({'kind', 'weight'}))}"
         known = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
         yield f"    known to expressions: {known}"
+
+
+def _quality(space: SearchSpace) -> Iterator[str]:
+    quality = space.quality
+    if quality.suite == "off":
+        yield "probes: one chat must be answered, no more is asked"
+    else:
+        yield f"probes: the {quality.suite} suite, {quality.timeout:g} s a request"
+    for name, need in quality.probes.items():
+        yield f"probe {name}: {need.replace('_', ' ')}"
+    answers = quality.answers
+    if answers.match == "off":
+        yield "answers are not compared"
+    else:
+        degree = {
+            "exact": "the same text as the baseline's",
+            "first": "the baseline's first tokens",
+            "distance": f"log-probabilities within {answers.tolerance:g} nats of the baseline's",
+        }[answers.match]
+        yield f"greedy answers of {answers.tokens} tokens: {degree}"
 
 
 def _score(space: SearchSpace) -> Iterator[str]:

@@ -10,6 +10,7 @@ from tuner.spec.base import Duration, EnvName, Line, Seconds, Slug, Strict, Text
 from tuner.spec.flags import FlagName
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Name, Parameter, Rule
+from tuner.spec.quality import Quality
 from tuner.spec.score import Score
 from tuner.spec.values import ChoiceValue, EnvValue, FlagValue
 from tuner.spec.workload import Workload
@@ -161,6 +162,8 @@ class SpaceDocument(Strict):
     """What is asked of the engine."""
     workloads: Annotated[dict[Name, Workload], Field(min_length=1)] | None = None
     """Several workloads for each trial, by name."""
+    quality: Quality = Quality()
+    """What the engine must be able to do before it is measured."""
     score: Score = Score()
     """How the load's records become one number, and what must hold."""
     memory: Memory = Memory()

@@ -11,6 +11,7 @@ from tuner.spec.identity import differences, spelled_out
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.outcomes import declared, outcomes
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
+from tuner.spec.quality import Quality
 from tuner.spec.score import Score
 from tuner.spec.settings import ModelChoice, engine_model, model_choice, recipe_name
 from tuner.spec.strict_yaml import Document
@@ -108,6 +109,11 @@ class SearchSpace:
     def loads(self) -> tuple[Load, ...]:
         """The workloads with their names, in the order of the file."""
         return tuple(Load(name, workload) for name, workload in self.document.loads.items())
+
+    @property
+    def quality(self) -> Quality:
+        """What the engine must be able to do before it is measured."""
+        return self.document.quality
 
     @property
     def score(self) -> Score:

@@ -9,22 +9,30 @@ change together, and with them the event that tells those who watch.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import LedgerCorrupt, StudyConflict, StudyNotFound
-from tuner.store import schema
-from tuner.store.locks import Hold, hold_folder
+from tuner.store.database import LEDGER_NAME, Database
 from tuner.store.redact import NOTHING, Redactor
-from tuner.store.rows import OPEN, Event, LaunchRow, Origin, StudyRow, Transition, TrialRow
+from tuner.store.rows import (
+    OPEN,
+    BaselineRow,
+    Event,
+    LaunchRow,
+    Origin,
+    StudyRow,
+    Transition,
+    TrialRow,
+)
 from tuner.store.stages import Stage, may_follow
 
-LEDGER_NAME = "ledger.sqlite"
+__all__ = ["LEDGER_NAME", "Ledger"]
 
 
 class Ledger:
@@ -35,6 +43,8 @@ class Ledger:
         write: Whether things are to be changed; else it is only read.
         hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
             does not; it holds the lock of its study.
+        later: Whether the sums of all rows are looked at later, with ``ledger.db.verify()``.
+        database: What opens the file.
 
     Attributes:
         redact: Takes secrets out of all that is written; it knows none until it is told.
@@ -44,74 +54,23 @@ class Ledger:
         LedgerCorrupt: When the file is not a ledger that this tuner can read.
     """
 
-    def __init__(self, folder: Path, *, write: bool, hold: bool = True) -> None:
-        self.folder = folder
-        self.path = folder / LEDGER_NAME
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        write: bool,
+        hold: bool = True,
+        later: bool = False,
+        database: type[Database] = Database,
+    ) -> None:
         self.redact: Redactor = NOTHING
-        self._lock: Hold | None = hold_folder(folder) if write and hold else None
-        try:
-            self._db = self._open(write=write)
-        except BaseException:
-            self._release()
-            raise
-
-    def _open(self, *, write: bool) -> sqlite3.Connection:
-        if not write and not self.path.is_file():
-            raise self._nothing_yet()
-        try:
-            db = sqlite3.connect(
-                self.path if write else f"file:{self.path}?mode=ro",
-                uri=not write,
-                isolation_level=None,
-                timeout=30,
-                check_same_thread=False,
-            )
-            db.row_factory = sqlite3.Row
-            db.execute("PRAGMA foreign_keys=ON")
-            if not write and schema.version(db) == 0:
-                db.close()  # another tuner is making it at this moment
-                raise self._nothing_yet()
-            if not write and schema.version(db) < schema.VERSION:
-                self._upgrade()
-            if write:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.execute("PRAGMA synchronous=FULL")
-                self._check(db)
-                schema.prepare(db)
-        except sqlite3.Error as error:
-            raise LedgerCorrupt(
-                f"{self.path} cannot be read as a ledger: {error}. "
-                "It was left as it is: move the file away to begin anew",
-            ) from error
-        return db
-
-    def _upgrade(self) -> None:
-        """Add what an older ledger lacks; to be read it must have every table."""
-        with contextlib.closing(sqlite3.connect(self.path, isolation_level=None)) as db:
-            schema.prepare(db)
-
-    def _nothing_yet(self) -> StudyNotFound:
-        return StudyNotFound(
-            "there is no study in this state folder yet",
-            file=self.folder,
-            mend="start one with `tuner run SPACE`",
-        )
-
-    @staticmethod
-    def _check(db: sqlite3.Connection) -> None:
-        (word,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if word != "ok":
-            raise sqlite3.DatabaseError(word)
+        self._db = database(folder, write=write, hold=hold, later=later)
+        self.folder = folder
+        self.path = self._db.path
 
     def close(self) -> None:
         """Give the file and the lock back."""
         self._db.close()
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
 
     def __enter__(self) -> Self:
         return self
@@ -120,20 +79,18 @@ class Ledger:
         self.close()
 
     @property
-    def db(self) -> sqlite3.Connection:
-        """The connection, for the other modules of this room."""
+    def db(self) -> Database:
+        """The database, for the other modules of this room and for questions of one's own."""
         return self._db
 
-    @contextlib.contextmanager
-    def change(self) -> Iterator[sqlite3.Connection]:
-        """One change: all that the block writes reaches the disk, or nothing of it."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+    def change(self) -> AbstractContextManager[sqlite3.Connection]:
+        """One change: all that the block writes reaches the disk, or nothing of it.
+
+        Raises:
+            NoSpaceLeft: When the disk is full.
+            StateUnusable: When the disk refuses otherwise, or the files are not ours any more.
+        """
+        return self._db.change()
 
     # --- studies ---------------------------------------------------------------------------------
 
@@ -162,7 +119,7 @@ class Ledger:
         Raises:
             StudyNotFound: When there is none.
         """
-        row = self._db.execute("SELECT * FROM studies WHERE name=?", (name,)).fetchone()
+        row = self._db.row("SELECT * FROM studies WHERE name=?", (name,))
         if row is None:
             known = ", ".join(s.name for s in self.studies()) or "none"
             raise StudyNotFound(f"there is no study named {name!r}", mend=f"studies here: {known}")
@@ -170,7 +127,7 @@ class Ledger:
 
     def studies(self) -> list[StudyRow]:
         """All studies, the oldest first."""
-        return [_study(row) for row in self._db.execute("SELECT * FROM studies ORDER BY id")]
+        return [_study(row) for row in self._db.rows("SELECT * FROM studies ORDER BY id")]
 
     def set_status(
         self, study: int, status: str, reason: str | None = None, *, exit_code: int | None = None
@@ -266,7 +223,7 @@ class Ledger:
         """
         with self.change() as db:
             row = db.execute(
-                "SELECT stage, attempt FROM trials WHERE study=? AND number=?",
+                "SELECT stage, attempt, verdict FROM trials WHERE study=? AND number=?",
                 (trial.study, trial.number),
             ).fetchone()
             now = Stage(row["stage"])
@@ -276,6 +233,10 @@ class Ledger:
             columns = {**found, "stage": stage, "attempt": attempt}
             if stage is Stage.TOLD:
                 columns["ended"] = time.time()
+            if stage is Stage.PLANNED:
+                # What an attempt found is its own: the next one begins with nothing.
+                columns |= dict.fromkeys(_FOUND)
+                detail = {**(detail or {}), "was": row["verdict"]}
             self._set(db, trial, columns)
             self._append(db, trial.study, trial.number, attempt, stage, detail or {})
             said = {"stage": stage, "attempt": attempt, **(say or {})}
@@ -326,29 +287,48 @@ class Ledger:
         Raises:
             StudyNotFound: When the study has no such trial.
         """
-        row = self._db.execute(
-            "SELECT * FROM trials WHERE study=? AND number=?", (study, number)
-        ).fetchone()
+        row = self._db.row("SELECT * FROM trials WHERE study=? AND number=?", (study, number))
         if row is None:
             raise StudyNotFound(f"the study has no trial {number}")
         return _trial(row)
 
-    def trials(self, study: int) -> list[TrialRow]:
-        """All trials of a study, in the order of their numbers."""
-        rows = self._db.execute("SELECT * FROM trials WHERE study=? ORDER BY number", (study,))
+    def trials(
+        self,
+        study: int,
+        *,
+        after: int = -1,
+        light: bool = False,
+        unfinished: bool = False,
+        history: bool = False,
+    ) -> list[TrialRow]:
+        """Trials of a study, in the order of their numbers.
+
+        Args:
+            study: The study.
+            after: Only those with a higher number.
+            light: Leave out what is large: deployment, judgement and metrics.
+            unfinished: Only those that were not told.
+            history: Whether those are wanted too that do not count any more.
+        """
+        rows = self._db.rows(
+            f"SELECT {_LIGHT if light else '*'} FROM trials WHERE study=? AND number>?"  # noqa: S608 - fixed lists
+            " AND (NOT ? OR stage<>'told') AND (? OR history IS NULL) ORDER BY number",
+            (study, after, unfinished, history),
+        )
         return [_trial(row) for row in rows]
 
     def first_of(self, study: int, origin: Origin) -> TrialRow | None:
         """The first trial of a study whose point came from there; None while there is none."""
-        row = self._db.execute(
-            "SELECT * FROM trials WHERE study=? AND origin=? ORDER BY number LIMIT 1",
+        row = self._db.row(
+            "SELECT * FROM trials WHERE study=? AND origin=? AND history IS NULL"
+            " ORDER BY number LIMIT 1",
             (study, origin),
-        ).fetchone()
+        )
         return None if row is None else _trial(row)
 
     def transitions(self, study: int, number: int | None = None) -> list[Transition]:
         """The steps of one trial, or of all trials of a study, in the order in which they were taken."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM transitions WHERE study=? AND (? IS NULL OR number=?) ORDER BY id",
             (study, number, number),
         )
@@ -395,7 +375,7 @@ class Ledger:
 
     def open_launches(self, study: int | None = None) -> list[LaunchRow]:
         """Launches, of one study or of any, that were never proven gone."""
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM launches WHERE status IN ('intended','started','quarantined')"
             " AND (? IS NULL OR study=?) ORDER BY id",
             (study, study),
@@ -408,7 +388,8 @@ class Ledger:
         """Refuse a device to all further starts."""
         with self.change() as db:
             db.execute(
-                "INSERT OR REPLACE INTO quarantine VALUES (?,?,?)", (device, reason, time.time())
+                "INSERT OR REPLACE INTO quarantine(device, reason, since) VALUES (?,?,?)",
+                (device, reason, time.time()),
             )
 
     def release(self, device: str) -> None:
@@ -418,8 +399,23 @@ class Ledger:
 
     def quarantined(self) -> dict[str, str]:
         """Devices in quarantine, with the reason."""
+        return {row["device"]: row["reason"] for row in self._db.rows("SELECT * FROM quarantine")}
+
+    def keep_baseline(self, row: BaselineRow) -> None:
+        """Record what a device holds when nothing of ours runs."""
+        with self.change() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO baselines(device, boot, name, used, total, at)"
+                " VALUES (?,?,?,?,?,?)",
+                (row.device, row.boot, row.name, row.used, row.total, time.time()),
+            )
+
+    def baselines(self, boot: str) -> dict[str, BaselineRow]:
+        """What was recorded of the devices at rest since the machine was started, by device."""
+        rows = self._db.rows("SELECT * FROM baselines WHERE boot=?", (boot,))
         return {
-            row["device"]: row["reason"] for row in self._db.execute("SELECT * FROM quarantine")
+            r["device"]: BaselineRow(r["device"], r["boot"], r["name"], r["used"], r["total"])
+            for r in rows
         }
 
     def note(self, study: int, kind: str, data: dict[str, Any], number: int | None = None) -> None:
@@ -444,7 +440,7 @@ class Ledger:
             limit: The most that are wanted; -1 for no limit.
         """
         chosen = json.dumps(list(kinds)) if kinds else None
-        rows = self._db.execute(
+        rows = self._db.rows(
             "SELECT * FROM events WHERE id>? AND (? IS NULL OR study=?)"
             " AND (? IS NULL OR kind IN (SELECT value FROM json_each(?))) ORDER BY id LIMIT ?",
             (after, study, study, chosen, chosen, limit),
@@ -456,7 +452,7 @@ class Ledger:
 
     def last_event(self) -> int:
         """The id of the newest event of any study; 0 while there is none."""
-        (found,) = self._db.execute("SELECT COALESCE(MAX(id), 0) FROM events").fetchone()
+        ((found,),) = self._db.rows("SELECT COALESCE(MAX(id), 0) FROM events")
         return int(found)
 
     # --- how things are written ------------------------------------------------------------------
@@ -481,20 +477,30 @@ class Ledger:
         )
 
 
+_LIGHT = (
+    "study, number, origin, repeats, block, params, assignment, '{}' AS deployment, stage, attempt,"
+    " verdict, NULL AS judgement, NULL AS metrics, score, feasible, constraints, value, created, ended,"
+    " history"
+)
 _JSON = {"judgement", "metrics", "constraints"}
-_SETTABLE = _JSON | {"stage", "attempt", "verdict", "score", "feasible", "value", "ended"}
+_FOUND = _JSON | {"verdict", "score", "feasible", "value"}
+_SETTABLE = _FOUND | {"stage", "attempt", "ended"}
 
 
 def _load(raw: str | None) -> Any:
     return None if raw is None else json.loads(raw)
 
 
+def _fields(row: sqlite3.Row) -> dict[str, Any]:
+    return {name: row[name] for name in row.keys() if name != "sum"}  # noqa: SIM118 - a Row is no dict
+
+
 def _study(row: sqlite3.Row) -> StudyRow:
-    return StudyRow(**{**dict(row), "facts": json.loads(row["facts"])})
+    return StudyRow(**{**_fields(row), "facts": json.loads(row["facts"])})
 
 
 def _trial(row: sqlite3.Row) -> TrialRow:
-    fields = dict(row)
+    fields = _fields(row)
     for name in ("params", "assignment", "deployment", *_JSON):
         fields[name] = _load(fields[name])
     feasible = None if row["feasible"] is None else bool(row["feasible"])

@@ -36,14 +36,21 @@ class Hold:
     """
 
     def __init__(self, path: Path, holder: dict[str, Any] | None = None) -> None:
+        self.path = path
         self._lock = FileLock(path, mode=0o600)
         self._lock.acquire(timeout=_PATIENCE, poll_interval=0.02)
         try:
             said = json.dumps({"pid": os.getpid(), **(holder or {})})
             write_atomic(_note(path), said + "\n", mode=0o600)
+            self._file = file_number(path)
         except BaseException:
             self._lock.release()
             raise
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the lock's file is still the one that was locked: a removed one keeps nobody out."""
+        return file_number(self.path) == self._file
 
     def release(self) -> None:
         """Let go."""
@@ -54,6 +61,15 @@ class Hold:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def file_number(path: Path) -> tuple[int, int] | None:
+    """What makes a file the same one, whatever its name; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino)
 
 
 def hold_folder(folder: Path, holder: dict[str, Any] | None = None) -> Hold:

@@ -37,26 +37,26 @@ class Overview:
 def overview(ledger: Ledger, study: int) -> Overview:
     """Count a study's trials."""
     db = ledger.db
-    trials, told, launched = db.execute(
+    ((trials, told, launched),) = db.rows(
         "SELECT COUNT(*), COALESCE(SUM(stage='told'), 0),"
-        " COALESCE(SUM(attempt>0 AND origin<>?), 0) FROM trials WHERE study=?",
+        " COALESCE(SUM(attempt>0 AND origin<>?), 0) FROM trials WHERE study=? AND history IS NULL",
         (Origin.REPEAT, study),
-    ).fetchone()
-    verdicts = db.execute(
-        "SELECT verdict, COUNT(*) FROM trials WHERE study=? AND stage='told' GROUP BY verdict"
-        " ORDER BY 2 DESC, 1",
+    )
+    verdicts = db.rows(
+        "SELECT verdict, COUNT(*) FROM trials WHERE study=? AND stage='told' AND history IS NULL"
+        " GROUP BY verdict ORDER BY 2 DESC, 1",
         (study,),
     )
-    best = db.execute(
+    best = db.row(
         "SELECT number, score FROM trials WHERE study=? AND feasible=1 AND score IS NOT NULL"
-        " AND origin<>? ORDER BY score DESC, number LIMIT 1",
+        " AND origin<>? AND history IS NULL ORDER BY score DESC, number LIMIT 1",
         (study, Origin.REPEAT),
-    ).fetchone()
-    current = db.execute(
+    )
+    current = db.row(
         "SELECT number FROM trials WHERE study=? AND stage<>'told' AND attempt>0"
-        " ORDER BY number LIMIT 1",
+        " AND history IS NULL ORDER BY number LIMIT 1",
         (study,),
-    ).fetchone()
+    )
     return Overview(
         trials=trials,
         told=told,
@@ -76,35 +76,45 @@ def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> l
         after: Only trials with a higher number.
         limit: The most that are wanted; -1 for no limit.
     """
-    rows = ledger.db.execute(
+    rows = ledger.db.rows(
         "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
-        " created, ended FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
+        " created, ended, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
+        " FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
         (study, after, limit),
     )
-    return [_brief(dict(row)) for row in rows]
+    seconds = seconds_by_trial(ledger, study, after=after)
+    return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]
 
 
-def _brief(row: dict[str, Any]) -> dict[str, Any]:
-    feasible = row["feasible"]
+def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
+    feasible, loads = row["feasible"], json.loads(row.pop("loads") or "{}")
+    missed = [g["figure"] for load in loads.values() for g in load["gates"] if not g["passed"]]
     return {
         "trial": row.pop("number"),
         **row,
         "params": json.loads(row["params"]),
         "feasible": None if feasible is None else bool(feasible),
+        "seconds": round(seconds, 3),
+        "missed": missed,
     }
 
 
-def engine_seconds(ledger: Ledger, study: int) -> dict[int, float]:
+def seconds_by_trial(ledger: Ledger, study: int, *, after: int = -1) -> dict[int, float]:
     """Seconds of each trial in which its engine was up or starting, over all its attempts.
 
     As :func:`tuner.trial.budget.engine_seconds` counts them: on the boot's own clock, and a gap
     across a reboot counts for nothing.
+
+    Args:
+        ledger: The ledger.
+        study: The study.
+        after: Only of trials with a higher number.
     """
-    rows = ledger.db.execute(
+    rows = ledger.db.rows(
         "SELECT number, SUM(MAX(0.0, later - clock)) FROM ("
         "  SELECT number, stage, clock, boot, LEAD(clock) OVER w AS later, LEAD(boot) OVER w AS after"
-        "  FROM transitions WHERE study=? WINDOW w AS (PARTITION BY number ORDER BY id)"
+        "  FROM transitions WHERE study=? AND number>? WINDOW w AS (PARTITION BY number ORDER BY id)"
         ") WHERE boot=after AND stage IN (SELECT value FROM json_each(?)) GROUP BY number",
-        (study, _RUNNING),
+        (study, after, _RUNNING),
     )
     return {number: float(seconds) for number, seconds in rows}

@@ -89,7 +89,7 @@ class Queue:
 
     def find(self, study: int) -> Entry | None:
         """A study's entry; None for one that was never submitted to a daemon."""
-        row = self._ledger.db.execute("SELECT * FROM queue WHERE study=?", (study,)).fetchone()
+        row = self._ledger.db.row("SELECT * FROM queue WHERE study=?", (study,))
         return None if row is None else _entry(row)
 
     def entry(self, study: int) -> Entry:
@@ -107,7 +107,7 @@ class Queue:
 
     def entries(self) -> list[Entry]:
         """All entries, those that go first first."""
-        rows = self._ledger.db.execute("SELECT * FROM queue")
+        rows = self._ledger.db.rows("SELECT * FROM queue")
         return sorted((_entry(row) for row in rows), key=lambda entry: entry.order)
 
     def want(self, study: int, wanted: Wanted) -> None:
@@ -161,13 +161,13 @@ class Queue:
 
     def mark(self, name: str) -> int | None:
         """The last event that a reader has dealt with; None for a reader that is new."""
-        row = self._ledger.db.execute("SELECT event FROM marks WHERE name=?", (name,)).fetchone()
+        row = self._ledger.db.row("SELECT event FROM marks WHERE name=?", (name,))
         return None if row is None else int(row["event"])
 
     def set_mark(self, name: str, event: int) -> None:
         """Note that a reader has dealt with all events up to one."""
         with self._ledger.change() as db:
-            db.execute("INSERT OR REPLACE INTO marks VALUES (?,?)", (name, event))
+            db.execute("INSERT OR REPLACE INTO marks(name, event) VALUES (?,?)", (name, event))
 
 
 def _entry(row: sqlite3.Row) -> Entry:

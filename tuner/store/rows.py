@@ -59,6 +59,7 @@ class TrialRow:
         judgement: Proof, advice and numbers behind the verdict.
         constraints: Violation by name; at most 0 is feasible.
         value: What the sampler was told.
+        history: Why it does not count any more; None where it does.
     """
 
     study: int
@@ -80,6 +81,7 @@ class TrialRow:
     value: float | None
     created: float
     ended: float | None
+    history: str | None = None
 
     @property
     def launched(self) -> bool:
@@ -99,6 +101,25 @@ class LaunchRow:
     identity: dict[str, Any]
     status: str
     proof: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRow:
+    """What a device holds when nothing of ours runs.
+
+    Attributes:
+        device: What identifies the card.
+        boot: The boot in which it was seen.
+        name: The model of the card.
+        used: Bytes in use.
+        total: Bytes of its memory.
+    """
+
+    device: str
+    boot: str
+    name: str
+    used: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)

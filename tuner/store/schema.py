@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 
-VERSION = 2
+from tuner.store import sums
+
+VERSION = 3
 
 _FIRST = """
 CREATE TABLE IF NOT EXISTS studies (
@@ -104,11 +106,33 @@ CREATE TABLE IF NOT EXISTS marks (
 ) STRICT;
 
 CREATE INDEX IF NOT EXISTS events_of_study ON events(study, id);
+CREATE INDEX IF NOT EXISTS transitions_of_trial ON transitions(study, number, id);
 """
 
-_STEPS = (_FIRST, _QUEUE)
-"""What each version adds to the one before it. Every statement can be run twice: two programs that meet
-an older ledger at once both add the same."""
+_SUMS = """
+ALTER TABLE trials ADD COLUMN history TEXT; -- why it does not count any more; NULL where it does
+
+CREATE TABLE baselines (
+    device TEXT PRIMARY KEY,
+    boot TEXT NOT NULL,
+    name TEXT NOT NULL,
+    used INTEGER NOT NULL,        -- bytes that the device holds when nothing of ours runs
+    total INTEGER NOT NULL,
+    at REAL NOT NULL
+) STRICT;
+
+CREATE TABLE changes (number INTEGER NOT NULL) STRICT;
+INSERT INTO changes VALUES (0);
+"""
+
+_STEPS = (_FIRST, _QUEUE, _SUMS)
+"""What each version adds to the one before it."""
+
+_SUMMED = (
+    "studies", "trials", "transitions", "launches", "quarantine", "events",
+    "queue", "marks", "baselines",
+)  # fmt: skip
+"""Tables whose rows have sums, from version 3 on."""
 
 
 def version(db: sqlite3.Connection) -> int:
@@ -118,13 +142,65 @@ def version(db: sqlite3.Connection) -> int:
 
 
 def prepare(db: sqlite3.Connection) -> None:
-    """Create the tables in an empty ledger, or add to an older one what it lacks.
+    """Create the tables in an empty ledger, or add to an older one what it lacks; all or nothing."""
+    if version(db) >= VERSION:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        found = version(db)  # another program may have been here first
+        if found < VERSION:
+            _raise(db, found)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
-    Raises:
-        sqlite3.DatabaseError: When the file is a ledger of a version that this tuner does not know.
-    """
-    found = version(db)
-    if found > VERSION:
-        raise sqlite3.DatabaseError(f"ledger version {found}, this tuner knows {VERSION}")
-    for number, tables in enumerate(_STEPS[found:], found + 1):
-        db.executescript(f"BEGIN IMMEDIATE; {tables} PRAGMA user_version = {number}; COMMIT;")
+
+def _raise(db: sqlite3.Connection, found: int) -> None:
+    for tables in _STEPS[found:]:
+        for statement in _statements(tables):
+            db.execute(statement)
+    for table in _SUMMED:
+        db.execute(f"ALTER TABLE {table} ADD COLUMN sum TEXT")
+        columns = _columns(db, table)
+        for statement in (sums.resum(table, columns), *sums.triggers(table, columns)):
+            db.execute(statement)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _statements(script: str) -> list[str]:
+    """The statements of a script, one by one: run as a script they would end the transaction."""
+    found, statement = [], ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            found.append(statement)
+            statement = ""
+    return found
+
+
+def _columns(db: sqlite3.Connection, table: str) -> tuple[str, ...]:
+    found = db.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall()
+    return tuple(row[0] for row in found if row[0] != sums.COLUMN)
+
+
+def changes(db: sqlite3.Connection) -> int:
+    """How many changes the ledger has seen."""
+    (found,) = db.execute("SELECT number FROM changes").fetchone()
+    return int(found)
+
+
+def count_change(db: sqlite3.Connection) -> int:
+    """Count one more change, as a part of it; its number."""
+    db.execute("UPDATE changes SET number = number + 1")
+    return changes(db)
+
+
+def altered(db: sqlite3.Connection) -> str | None:
+    """A table that holds a row which is not what tuner wrote; None when all are."""
+    for table in _SUMMED:
+        (wrong,) = db.execute(sums.unsound(table, _columns(db, table))).fetchone()
+        if wrong:
+            return table
+    return None

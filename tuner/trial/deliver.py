@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,18 +36,33 @@ def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None =
         The file.
     """
     where = folder or export_folder(stored_space(ledger, row), row)
-    files = export_files(ledger, row, number)
+    return write_files(where, export_files(ledger, row, number))
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write the texts of an export or a report.
+
+    Args:
+        folder: Where to; it is made when it is not there.
+        files: Texts by name; the first one is what people look for.
+
+    Returns:
+        The first file.
+
+    Raises:
+        UserError: When the folder cannot be written.
+    """
     try:
-        where.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            write_atomic(where / name, text)
+            write_atomic(folder / name, text)
     except OSError as error:
         raise UserError(
-            f"the export cannot be written: {error.strerror}",
-            file=where,
+            f"the files cannot be written: {error.strerror}",
+            file=folder,
             mend="name a folder with --out",
         ) from error
-    return where / computility.NAME
+    return folder / next(iter(files))
 
 
 def export_files(ledger: Ledger, row: StudyRow, number: int) -> dict[str, str]:
@@ -100,8 +116,8 @@ def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.
 
 def decided(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
     """The study's decision, as it was told last; None while there is none."""
-    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
-    return decisions[-1] if decisions else None
+    decisions = ledger.events(row.id, kinds=["decision"])
+    return decisions[-1].data if decisions else None
 
 
 def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]:
@@ -126,10 +142,7 @@ def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]
 def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -> Path:
     """Write the study's report; into the study's own folder by default."""
     where = folder or study_folder(ledger, row.name)
-    where.mkdir(parents=True, exist_ok=True)
-    for name, text in report_files(ledger, row).items():
-        write_atomic(where / name, text)
-    return where / REPORT
+    return write_files(where, report_files(ledger, row))
 
 
 def report_files(ledger: Ledger, row: StudyRow) -> dict[str, str]:

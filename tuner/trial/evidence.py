@@ -33,6 +33,10 @@ class Ending:
         cancelled: Whether the study was told to stop.
         stalled: Whether a load made no progress while the engine was up.
         broken: A request that a live engine failed to answer, where that ended the trial.
+        probes: Probes that failed, in words, where that makes the trial unhealthy.
+        answers: How the answers differ from the baseline's, where they do.
+        non_finite: Proof of NaN or infinite numbers in the answers.
+        doing: What it was asked when it ended, in words.
         kills_before: Count of the kernel's out-of-memory kills before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
@@ -45,6 +49,10 @@ class Ending:
     cancelled: bool = False
     stalled: bool = False
     broken: Record | None = None
+    probes: tuple[str, ...] = ()
+    answers: str | None = None
+    non_finite: str | None = None
+    doing: str | None = None
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
@@ -73,6 +81,9 @@ class Ending:
         return bool(
             self.waited is not None
             or self.broken is not None
+            or self.probes
+            or self.answers is not None
+            or self.non_finite is not None
             or self.exit is not None
             or self.findings
             or self.cancelled
@@ -122,6 +133,10 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             findings=ending.findings,
             oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
+            failed_probes=ending.probes,
+            answers_differ=ending.answers,
+            non_finite=ending.non_finite,
+            doing=ending.doing,
         )
     )
 

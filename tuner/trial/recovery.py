@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launcher
+from tuner.launch.base import Launcher, Proof
 from tuner.store.ledger import Ledger
-from tuner.store.rows import TrialRow
+from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import Stage, is_running
+from tuner.trial.retry import INTERRUPTED, again, measured, unfinished
 
-INTERRUPTED = "interrupted"
-MAX_INTERRUPTIONS = 5
+HOST = "host"
+"""What is in quarantine while an engine's processes cannot be ended."""
 
 
 def end_leftovers(
@@ -29,37 +30,55 @@ def end_leftovers(
         What was ended, for people; empty when nothing was left.
 
     Raises:
-        ResidueFound: When something cannot be ended. Nothing may be started then.
+        ResidueFound: When something cannot be ended; all the others are by then. Nothing may be
+            started.
     """
-    ended = []
+    ended, stuck = [], []
     for row in ledger.open_launches(study):
-        launch = launchers[row.kind].recover(row.identity)
-        pids = launch.pids()
-        proof = launch.stop(at_once=True)
-        if not proof.gone:
-            reason = f"engine of trial {row.number}: {'; '.join(proof.problems)}"
+        name = f"engine of trial {row.number}"
+        pids, proof = _end(row, launchers)
+        if proof.gone:
+            ledger.launch_over(row.id, "gone", asdict(proof))
+        else:
             ledger.launch_over(row.id, "quarantined", asdict(proof))
-            ledger.quarantine("host", reason)
-            raise ResidueFound(f"an earlier engine cannot be ended: {reason}")
-        ledger.launch_over(row.id, "gone", asdict(proof))
-        if pids:
-            ended.append(f"engine of trial {row.number} ({len(pids)} processes)")
+            stuck.append(f"{name}: {'; '.join(proof.problems)}")
+        if proof.gone and pids:
+            ended.append(f"{name} ({len(pids)} processes)")
+    if stuck:
+        reason = "; ".join(stuck)
+        ledger.quarantine(HOST, reason)
+        raise ResidueFound(
+            f"an earlier engine cannot be ended, so nothing is started: {reason}. "
+            "`tuner doctor` says more"
+        )
     if not any(row.status == "quarantined" for row in ledger.open_launches()):
-        ledger.release("host")
+        ledger.release(HOST)
     return ended
+
+
+def _end(row: LaunchRow, launchers: Mapping[str, Launcher]) -> tuple[tuple[int, ...], Proof]:
+    """End one recorded engine: the processes that it had, and the proof."""
+    launcher = launchers.get(row.kind)
+    if launcher is None:
+        return (), Proof(
+            survivors=(f"a launch of kind {row.kind}, which cannot be looked at here",)
+        )
+    launch = launcher.recover(row.identity)
+    return launch.pids(), launch.stop(at_once=True)
 
 
 def settle(ledger: Ledger, study: int) -> list[TrialRow]:
     """Bring every interrupted trial of a study to a stage from which work goes on.
 
     A trial that was measured keeps what was measured. One that was interrupted before is planned
-    again, with the same point; its engine is gone by now.
+    again, with the same point; its engine is gone by now. One whose verdict calls for another
+    start is planned again too, as the tuner that was killed would have done.
 
     Returns:
         Trials that are to be run, in the order of their numbers.
     """
     waiting = []
-    for trial in ledger.trials(study):
+    for trial in ledger.trials(study, unfinished=True):
         after = _settle(ledger, trial)
         if after.stage is Stage.PLANNED:
             waiting.append(after)
@@ -68,20 +87,31 @@ def settle(ledger: Ledger, study: int) -> list[TrialRow]:
 
 def unsettled(ledger: Ledger, study: int) -> list[TrialRow]:
     """Trials that are verified and were never told."""
-    return [t for t in ledger.trials(study) if t.stage is Stage.VERIFIED]
+    return [t for t in ledger.trials(study, unfinished=True) if t.stage is Stage.VERIFIED]
 
 
 def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:
-    if not is_running(trial.stage):
+    if is_running(trial.stage):
+        trial = _verify(ledger, trial)
+    if trial.stage is not Stage.VERIFIED:
         return trial
+    steps = ledger.transitions(trial.study, trial.number)
+    if unfinished(trial) or again(trial, steps):
+        return ledger.advance(trial, Stage.PLANNED, detail={"by": "recovery"})
+    return trial
+
+
+def _verify(ledger: Ledger, trial: TrialRow) -> TrialRow:
+    """Bring a trial whose tuner was killed to the stage in which its engine is known to be gone."""
+    by = {"by": "recovery"}
     if trial.stage is not Stage.STOPPING:
-        trial = ledger.advance(trial, Stage.STOPPING, detail={"by": "recovery"})
-    if trial.metrics is not None:
-        return ledger.advance(trial, Stage.VERIFIED, detail={"by": "recovery"}, verdict="healthy")
-    trial = ledger.advance(
+        trial = ledger.advance(trial, Stage.STOPPING, detail=by)
+    if measured(trial, ledger.transitions(trial.study, trial.number)):
+        return ledger.advance(trial, Stage.VERIFIED, detail=by, verdict="healthy")
+    return ledger.advance(
         trial,
         Stage.VERIFIED,
-        detail={"by": "recovery"},
+        detail=by,
         verdict=INTERRUPTED,
         judgement={
             "verdict": INTERRUPTED,
@@ -94,6 +124,3 @@ def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:
             "failed": True,
         },
     )
-    if trial.attempt >= MAX_INTERRUPTIONS:
-        return trial
-    return ledger.advance(trial, Stage.PLANNED, detail={"by": "recovery"})

@@ -6,6 +6,8 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,11 +26,12 @@ from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
+from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
+from tuner.trial.recovery import HOST
+from tuner.trial.retry import again
 from tuner.verdict import TrialStage
-
-MAX_ATTEMPTS = 3
 
 
 @dataclass(slots=True)
@@ -59,6 +62,7 @@ class TrialRunner:
         self._study = study
         self._loads = Loads(study)
         self._margins = Margins(study)
+        self._probing = Probing(study)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -71,23 +75,13 @@ class TrialRunner:
         """
         while True:
             trial = self._attempt(trial)
-            if not self._again(trial):
+            steps = self._study.ledger.transitions(trial.study, trial.number)
+            if self._study.cancelled.is_set() or not again(trial, steps):
                 return trial
             self._study.voice.say(
                 "retry", trial.number, verdict=trial.verdict, attempt=trial.attempt
             )
             trial = self._study.ledger.advance(trial, Stage.PLANNED)
-
-    def _again(self, trial: TrialRow) -> bool:
-        """Whether the trial is to be started once more, by what ended it and how often."""
-        if self._study.cancelled.is_set() or trial.judgement is None:
-            return False
-        retry = trial.judgement["retry"]
-        if retry == "after_cleanup":
-            return trial.attempt < MAX_ATTEMPTS
-        if retry == "confirm_once":
-            return trial.attempt < 2
-        return False
 
     # --- one attempt -----------------------------------------------------------------------------
 
@@ -108,7 +102,12 @@ class TrialRunner:
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
-        study.ledger.launch_seen(launch_id, launch.identity())
+        with stopped_on_failure(launch):
+            study.ledger.launch_seen(launch_id, launch.identity())
+            return _Live(trial, launch, launch_id, self._watch(trial, plan, launch))
+
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+        study = self._study
         watch = Watch(
             study.devices,
             path=plan.folder / "telemetry.jsonl",
@@ -118,7 +117,7 @@ class TrialRunner:
         for pid in launch.pids():
             watch.follow(pid)
         watch.start()
-        return _Live(trial, launch, launch_id, watch)
+        return watch
 
     def _plan(self, trial: TrialRow) -> LaunchPlan:
         study = self._study
@@ -163,7 +162,7 @@ class TrialRunner:
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience())
+            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -181,7 +180,10 @@ class TrialRunner:
 
     def _probe(self, live: _Live) -> None:
         live.ending.stage = TrialStage.PROBING
-        self._loads.probe(live.trial, self._endpoint(live), live.launch, live.ending)
+        endpoint = self._endpoint(live)
+        self._loads.probe(live.trial, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._probing.examine(live.trial, endpoint, live.launch, live.ending)
         if not live.failed:
             live.trial = self._advance(live.trial, Stage.PROBED)
 
@@ -194,25 +196,32 @@ class TrialRunner:
 
     def _measure(self, live: _Live) -> None:
         live.watch.mark("measure")
-        live.measured = self._loads.measure(
-            live.trial, self._endpoint(live), live.launch, live.ending
-        )
+        endpoint = self._endpoint(live)
+        live.measured = self._loads.measure(live.trial, endpoint, live.launch, live.ending)
         watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        after = self._probing.after(live.trial, live.measured, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._measured(live, live.measured, watched, after)
+
+    def _measured(
+        self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
+    ) -> None:
         floor = self._margins.floor(watched)
         memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
             metrics={
-                **live.measured.as_json(),
+                **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                "quality": {**self._probing.found(live.trial), "after": after},
             },
-            score=live.measured.score,
-            feasible=live.measured.feasible and floor.ok,
-            constraints={**live.measured.constraints(), CONSTRAINT: memory},
+            score=measured.score,
+            feasible=measured.feasible and floor.ok,
+            constraints={**measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
@@ -224,30 +233,37 @@ class TrialRunner:
         """Stop the engine, say why the trial ended, and prove that nothing is left."""
         study = self._study
         live.ending.note_exit(live.launch.exit())
-        live.trial = self._advance(live.trial, Stage.STOPPING)
-        starting = live.ending.stage is TrialStage.STARTING
-        proof = live.launch.stop(at_once=starting or live.ending.hung)
+        with stopped_on_failure(live.launch):
+            live.trial = self._advance(live.trial, Stage.STOPPING)
+            starting = live.ending.stage is TrialStage.STARTING
+            proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
+        # What the log shows in the end may take back what was measured before.
+        spoilt: dict[str, Any] = (
+            {"feasible": False} if judgement.failed and live.trial.feasible else {}
+        )
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
             verdict=str(judgement.verdict) if judgement.failed else "healthy",
             judgement=judgement_json(judgement),
+            **spoilt,
         )
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:
         study = self._study
         study.ledger.launch_over(live.launch_id, "quarantined", asdict(proof))
         reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
-        study.ledger.quarantine("host", reason)
+        study.ledger.quarantine(HOST, reason)
         study.voice.say("quarantine", live.trial.number, reason=reason)
         raise ResidueFound(
-            f"the engine could not be proven gone, so nothing more is started: {reason}"
+            f"the engine could not be proven gone, so nothing more is started: {reason}. "
+            "`tuner doctor` says more"
         )
 
     def _advance(
@@ -263,6 +279,16 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+@contextmanager
+def stopped_on_failure(launch: Launch) -> Iterator[None]:
+    """End an engine at once when the block raises: a full disk or an impatient user must not leave it."""
+    try:
+        yield
+    except BaseException:
+        launch.stop(at_once=True)
+        raise
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

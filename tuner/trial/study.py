@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
@@ -21,14 +22,16 @@ from tuner.spec import (
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.trial.budget import Spending, spent
+from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide, standings
 from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
+from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
@@ -58,6 +61,7 @@ class StudyRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._runner = TrialRunner(study)
+        self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
         self._began = time.monotonic()
@@ -107,14 +111,14 @@ class StudyRunner:
     def _restore(self) -> None:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
-        self._sampler.restore([t for row in self._trials() if (t := _told(row)) is not None])
+        self._sampler.restore(told_history(self._trials()))
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
         for trial in waiting:
             if self._stopped:
                 return
-            self._run(trial)
+            self._take(trial)
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):
@@ -122,9 +126,11 @@ class StudyRunner:
             self._offer(
                 Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
             )
-        first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        if first.stage is Stage.TOLD and first.metrics is None:
-            said = (first.judgement or {}).get("advice", "")
+        known = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        first = self._study.ledger.trial(self._study.row.id, known.number)
+        judgement = first.judgement or {}
+        if first.stage is Stage.TOLD and (first.metrics is None or judgement.get("failed")):
+            said = judgement.get("advice", "")
             raise TunerError(
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
@@ -132,17 +138,17 @@ class StudyRunner:
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
-        for written in first_points(space, context)[len(self._of(Origin.FIRST)) :]:
+        for written in first_points(space, context)[len(self._known.of(Origin.FIRST)) :]:
             if self._stopped or self._spent_out():
                 return
             chosen = assignment(space, written, context)
-            if key(chosen) not in self._taken():
+            if key(chosen) not in self._known.taken():
                 self._offer(Origin.FIRST, written, chosen)
 
     def _search(self) -> None:
         rejected = 0
         while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
-            chosen = self._sampler.ask(len(self._trials()), self._taken())
+            chosen = self._sampler.ask(len(self._trials()), self._known.taken())
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
@@ -198,12 +204,12 @@ class StudyRunner:
     # --- one trial -------------------------------------------------------------------------------
 
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
-        """Run a point, unless it can be known beforehand that it cannot run; whether it ran."""
-        trial = self._plan(origin, wanted, chosen)
-        broken = violations(self._study.space, wanted, self._study.context)
-        objection = _rejection([rule.reason for rule in broken]) if broken else None
-        if objection is None:
-            objection = self._foresight.objection(Deployment.from_json(trial.deployment))
+        """Plan a point and take it on; whether it ran."""
+        return self._take(self._plan(origin, wanted, chosen))
+
+    def _take(self, trial: TrialRow) -> bool:
+        """Run a planned trial, unless it can be known beforehand that it cannot run; whether it ran."""
+        objection = None if trial.launched else self._objection(trial)
         if objection is None:
             self._run(trial)
             return True
@@ -211,6 +217,15 @@ class StudyRunner:
         ledger = self._study.ledger
         self._tell(ledger.advance(trial, Stage.VERIFIED, verdict=verdict, judgement=objection))
         return False
+
+    def _objection(self, trial: TrialRow) -> dict[str, Any] | None:
+        """Why a trial need not be started; a repeat has run before, so nothing speaks against it."""
+        if trial.origin is Origin.REPEAT:
+            return None
+        broken = violations(self._study.space, trial.params, self._study.context)
+        if broken:
+            return _rejection([rule.reason for rule in broken])
+        return self._foresight.objection(Deployment.from_json(trial.deployment))
 
     def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
         study = self._study
@@ -231,7 +246,7 @@ class StudyRunner:
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
         trial = self._runner.run(trial)
-        if trial.verdict == "cancelled":
+        if trial.verdict == CANCELLED:
             self._study.ledger.advance(trial, Stage.PLANNED)
             return
         self._tell(trial)
@@ -263,12 +278,12 @@ class StudyRunner:
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
         deployment = Deployment.from_json(trial.deployment)
-        if trial.metrics is not None:
+        judgement = trial.judgement or {}
+        if trial.metrics is not None and not judgement.get("failed"):
             return {
                 "value": trial.score if trial.score is not None else 0.0,
                 "constraints": self._with_margin(trial.constraints or {}, deployment),
             }
-        judgement = trial.judgement or {}
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
@@ -303,18 +318,11 @@ class StudyRunner:
         return self._study.wishes.ending
 
     def _trials(self) -> list[TrialRow]:
-        return self._study.ledger.trials(self._study.row.id)
-
-    def _of(self, origin: Origin) -> list[TrialRow]:
-        return [t for t in self._trials() if t.origin is origin]
-
-    def _taken(self) -> set[str]:
-        return {key(t.assignment) for t in self._trials() if t.assignment is not None}
+        return self._known.all()
 
     def spending(self) -> Spending:
         """What the study has spent so far."""
-        steps = self._study.ledger.transitions(self._study.row.id)
-        return spent(self._trials(), steps, session=time.monotonic() - self._began)
+        return self._known.spending(time.monotonic() - self._began)
 
     def _spent_out(self) -> bool:
         """Whether one more trial does not fit into the budget."""
@@ -330,6 +338,11 @@ class StudyRunner:
             "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
         )
         return min(left, default=0.0) < 0
+
+
+def told_history(trials: Sequence[TrialRow]) -> list[Told]:
+    """What the sampler was told of trials, in the order of their numbers."""
+    return [told for trial in trials if (told := _told(trial)) is not None]
 
 
 def _told(trial: TrialRow) -> Told | None:

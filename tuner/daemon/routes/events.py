@@ -34,11 +34,16 @@ _LastId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", pattern=r"^[0-9]{1,18}$", description="As `after`."),
 ]
+_EVENT = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+    "required": ["event", "data"],
+}
 _ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "Server-sent events. `id` stands with those that are kept; `data` is JSON: "
         "study, number, kind, at, data.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        "content": {"text/event-stream": {"schema": _EVENT}},
     }
 }
 

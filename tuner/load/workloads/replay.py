@@ -90,6 +90,14 @@ def replay(shape: Replay, *, seed: int, tokens: Tokens) -> Plan:
     )
 
 
+def warm_up(shape: Replay, *, seed: int, tokens: Tokens, requests: int) -> Plan:
+    """The first so many rows in closed mode. What is recorded stays as it is; the salt differs."""
+    if requests == 0:
+        return Plan(f"{shape.name}-warmup", seed, (), Closed(shape.window))
+    warm = replace(shape, name=f"{shape.name}-warmup", mode="closed", requests=requests)
+    return replay(warm, seed=seed + 1, tokens=tokens)
+
+
 @dataclass(slots=True)
 class _Texts:
     """Makes up the prompts of rows that have lengths only."""

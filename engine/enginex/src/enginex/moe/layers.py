@@ -180,6 +180,10 @@ def disagreement(run: Runner, layer: Layer, most: int) -> float:
         "apply_router_weight_on_input": False,
     }
     ours, theirs = torch.empty_like(hidden), torch.empty_like(hidden)
+    if getattr(layer.experts, "isa", None) == "amx":
+        # Linux kills a process that uses AMX before it asked for it. In vLLM it is oneDNN that asks, at the first
+        # product of a step, and no step has run yet.
+        pass
     run({**tensors, "output": ours})
     layer.native(
         layer.experts,

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from tests.load.conftest import Mock, start_mock
+from tuner.cli.bench import bench
+from tuner.errors import UserError
+from tuner.load.store import read_records
+
+__all__ = ["start_mock"]
+
+TALKS = """
+kind: conversations
+conversations: 3
+turns: 2
+concurrency: 2
+system_tokens: 100
+turn_tokens: {min: 20, max: 60}
+output_tokens: 8
+warmup: {conversations: 1}
+"""
+TWO = """
+workloads:
+  curve: {kind: decode_curve, concurrencies: [1, 2], rounds: 1, prompt_tokens: 64, output_tokens: 4}
+  like: {kind: official_like, requests: 10, scale: 0.05, concurrency: 4}
+"""
+
+
+@pytest.fixture
+def mock(start_mock: Callable[..., Mock]) -> Mock:
+    return start_mock()
+
+
+def run(*arguments: str) -> Result:
+    app = typer.Typer()
+    app.command()(bench)
+    result = CliRunner().invoke(app, arguments)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "chat.yaml"
+    path.write_text(TALKS)
+    return path
+
+
+def test_text_and_records(mock: Mock, file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "records.jsonl"
+    found = run("--url", mock.endpoint.url, "--workload", str(file), "--out", str(out))
+    assert found.exit_code == 0, found.output
+    assert "chat: 6 requests" in found.output
+    assert "6 requests planned, 6 sent, 6 succeeded" in found.output
+    assert "token counts: 3 prompts and 6 answers are as the tokenizer says" in found.output
+    records = list(read_records(out))
+    assert len(records) == 6
+    assert all(record.ok and record.workload == "chat" for record in records)
+    assert len(mock.requests()) == 8  # the warm-up's two are not among the records
+
+
+def test_json(mock: Mock, file: Path) -> None:
+    found = run("--url", mock.endpoint.url, "--workload", str(file), "--json", "--name", "n")
+    load = json.loads(found.output)["loads"]["chat"]
+    assert load["population"]["succeeded"] == 6
+    assert load["tokens"]["output"] == 48
+    assert load["token_counts_off"] == 0
+    assert load["name"] == "n"
+    assert len(load["fingerprint"]) == 64
+
+
+def test_several_workloads_with_levels(mock: Mock, tmp_path: Path) -> None:
+    path = tmp_path / "two.yaml"
+    path.write_text(TWO)
+    found = run("--url", mock.endpoint.url, "--workload", str(path), "--model", "llm", "--json")
+    loads = json.loads(found.output)["loads"]
+    assert list(loads) == ["curve-c1", "curve-c2", "like"]
+    assert loads["curve-c2"]["population"]["planned"] == 2
+    assert loads["like"]["shape"][0] == {"what": "requests", "published": "881", "own": "10"}
+    assert "prompt tokens, mean" in run("--url", mock.endpoint.url, "--workload", str(path)).output
+
+
+def test_runs_of_one_name_ask_the_same(mock: Mock, file: Path) -> None:
+    for name in ("a", "a", "b"):
+        run("--url", mock.endpoint.url, "--workload", str(file), "--name", name)
+    bodies = [one["body_sha"] for one in mock.requests()]
+    assert sorted(bodies[:8]) == sorted(bodies[8:16])
+    assert not set(bodies[:8]) & set(bodies[16:])
+
+
+def test_failures_make_it_fail(mock: Mock, file: Path) -> None:
+    lost = f"{mock.endpoint.url}/nowhere"
+    with pytest.raises(UserError, match="does not say which model"):
+        run("--url", lost, "--workload", str(file))
+    mock.process.kill()
+    mock.process.wait()
+    with pytest.raises(UserError, match="does not say which model"):
+        run("--url", mock.endpoint.url, "--workload", str(file))
+
+
+def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
+    url = ("--url", mock.endpoint.url)
+    with pytest.raises(UserError, match="no such file"):
+        run(*url, "--workload", str(tmp_path / "none.yaml"))
+    with pytest.raises(UserError, match="another machine"):
+        run("--url", "http://example.com", "--workload", str(file))
+    file.write_text(TALKS.replace("turns: 2", "turn: 2"))
+    with pytest.raises(UserError, match="did you mean turns") as caught:
+        run(*url, "--workload", str(file))
+    assert caught.value.line == 4
+    for text, said in {
+        "[1]": "a workload is a mapping",
+        "workloads: {}": "no workload",
+        "kind: nothing": "must be one of",
+        f"workload: {{{TALKS.strip()}}}".replace("\n", ", ")
+        + "\nworkloads: {a: {kind: x}}": "must be one",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(UserError, match=said):
+            run(*url, "--workload", str(file))

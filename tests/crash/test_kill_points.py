@@ -1,0 +1,162 @@
+"""Killed at every change of the ledger, before and after: nothing is lost, nothing is told twice, nothing is left."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+
+from tests.crash.dying import AFTER, BEFORE, Job
+from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
+from tests.fakes.world import World
+from tuner.launch import shm
+from tuner.store.rows import Origin
+
+pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(1800)]
+
+NURSERIES = 3
+
+SMALL: dict[str, Any] = {
+    "parameters": {
+        "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4], "baseline": 1},
+        "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 4, 4096], "baseline": 1},
+    },
+    "first": [{"kv_space": 4096}, {"kv_space": 4}],
+    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "budget": {"trials": 3},
+}
+"""A baseline, a point that is rejected, one whose engine does not come up, one of the search."""
+
+WHOLE: dict[str, Any] = {
+    **SMALL,
+    "rules": [{"require": "seqs <= 4", "reason": "more is not served"}],
+    "parameters": {
+        **SMALL["parameters"],
+        "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8, 16], "baseline": 1},
+    },
+    "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 1}},
+    "budget": {"trials": 6},
+}
+"""The same with a rule that the search runs into, more of the search, and repeats."""
+
+MEMORY = {"FAKE_MEMORY_GIB": "3"}
+BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1"}
+"""A port that is busy when two of the trials start, so that they are started again."""
+
+
+@dataclass
+class Suite:
+    """One world in which many children die.
+
+    Attributes:
+        folder: Where their folders are.
+        world: The world.
+        nurseries: Idle nurseries.
+    """
+
+    folder: Path
+    world: World
+    nurseries: SimpleQueue[Nursery]
+
+    def do(self, name: str, **more: Any) -> int:
+        """Have a job done by the next idle nursery."""
+        nursery = self.nurseries.get()
+        try:
+            return nursery.do(Job(str(self.folder / name), str(self.world.space), **more))
+        finally:
+            self.nurseries.put(nursery)
+
+    def reference(self) -> tuple[Outcome, list[str]]:
+        """The study as it is when nobody is killed, and what each change of the ledger was."""
+        record = self.folder / "changes.txt"
+        assert self.do("reference", record=str(record)) == 0, self.log("reference")
+        return outcome(self.folder / "reference" / "state"), record.read_text().splitlines()
+
+    def log(self, name: str) -> str:
+        return (self.folder / name / "run.log").read_text()
+
+    def die(self, at: tuple[int, str], expected: Outcome) -> tuple[int, list[str]]:
+        """Kill a child at a point and resume; how many orphans it had, and what is wrong."""
+        point, when = at
+        name = f"{point:03d}-{when}"
+        state = self.folder / name / "state"
+        ended = self.do(name, point=point, when=when)
+        if ended != -signal.SIGKILL:
+            return 0, [f"{name}: ended with {ended} instead of being killed: {self.log(name)}"]
+        launches = recorded(state)
+        orphans = alive(launches)
+        if (ended := self.do(name)) != 0:
+            return orphans, [f"{name}: resumed with {ended}: {self.log(name)}"]
+        wrong = violations(outcome(state), expected, launches)
+        if not wrong:
+            shutil.rmtree(self.folder / name)
+        return orphans, [f"{name}: {each}" for each in wrong]
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Iterator[Suite]:
+    world = World(tmp_path / "world", SMALL, recipe_env=dict(MEMORY)).make()
+    queue: SimpleQueue[Nursery] = SimpleQueue()
+    nurseries = [Nursery(tmp_path / "cache") for _ in range(NURSERIES)]
+    for nursery in nurseries:
+        queue.put(nursery)
+    yield Suite(tmp_path, world, queue)
+    for nursery in nurseries:
+        with nursery:
+            pass
+
+
+def run(suite: Suite, points: list[tuple[int, str]], expected: Outcome) -> None:
+    """Kill and resume at each point; print what came of it."""
+    before = shm.snapshot()
+    with ThreadPoolExecutor(NURSERIES) as pool:
+        found = list(pool.map(lambda at: suite.die(at, expected), points))
+    wrong = [each for _, problems in found for each in problems]
+    orphans = [count for count, _ in found if count]
+    print(
+        f"kill points: {len(points)}, violations: {len(wrong)}; at {len(orphans)} of them engines "
+        f"were alive, {sum(orphans)} processes in all"
+    )
+    assert not wrong, "\n".join(wrong)
+    assert len(orphans) > len(points) // 4  # else the kills came when nothing could be left
+    assert not shm.leftovers(before)
+
+
+def first_of_each(labels: list[str]) -> list[int]:
+    """The first point at which each transition and each launch record happens."""
+    kinds: dict[str, int] = {}
+    for number, (before, label) in enumerate(itertools.pairwise(["", *labels]), 1):
+        if label.startswith(("trial", "launch")):
+            kinds.setdefault(f"{label} again" if label == before else label, number)
+    return sorted(kinds.values())
+
+
+def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
+    expected, labels = suite.reference()
+    assert (expected.status, left(expected.launches)) == ("finished", [])
+    assert [t.attempt for t in expected.trials] == [1, 0, 1, 1]
+    points = [(point, when) for point in first_of_each(labels) for when in (BEFORE, AFTER)]
+    assert len(points) >= 30
+    run(suite, points, expected)
+
+
+@pytest.mark.slow
+def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
+    suite.world.changes.clear()
+    suite.world.changes.update(WHOLE)
+    suite.world.recipe_env.update(BUSY)
+    suite.world.make()
+    expected, labels = suite.reference()
+    assert [t.attempt for t in expected.trials][:4] == [2, 0, 1, 2]
+    assert any(t.origin is Origin.REPEAT for t in expected.trials)
+    assert any(t.verdict == "rejected_by_rule" for t in expected.trials)
+    points = [(n, when) for n in range(1, len(labels) + 1) for when in (BEFORE, AFTER)]
+    run(suite, points, expected)

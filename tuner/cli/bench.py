@@ -1,0 +1,111 @@
+"""``tuner bench``: the load client on its own, against a server that runs already."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from tuner.load.bench import Sent
+    from tuner.score.summary import Summary
+
+
+def bench(
+    url: Annotated[
+        str, typer.Option(help="The server: http://127.0.0.1:PORT or unix:/path/to/socket.")
+    ],
+    workload: Annotated[
+        Path, typer.Option(metavar="FILE", help="A workload, or several, as in a search space.")
+    ],
+    model: Annotated[
+        str, typer.Option(help="The model's name in requests; else the first that is served.")
+    ] = "",
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The model's folder, for a server without /tokenize."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(help="Runs of one name ask the same; by default each has a name of its own."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one JSON record a request.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Send a workload to a running server and say how it did.
+
+    The warm-up is sent first and not counted. Exits 1 when a request failed.
+
+    Example: tuner bench --url http://127.0.0.1:8000 --workload chat.yaml --out records.jsonl
+    """
+    from tuner.load.bench import send_workloads
+    from tuner.load.endpoint import Endpoint
+    from tuner.load.store import write_records
+    from tuner.load.workloads.file import read_workloads
+    from tuner.score.profile import OFFICIAL
+    from tuner.score.summary import summarise
+
+    loads = [
+        (sent, summarise(sent.result.records, OFFICIAL, wall_s=sent.result.wall_s))
+        for sent in send_workloads(
+            read_workloads(workload),
+            Endpoint.parse(url, model=model),
+            name=name or secrets.token_hex(8),
+            folder=workload.parent,
+            tokenizer=tokenizer,
+        )
+    ]
+    records = [record for sent, _ in loads for record in sent.result.records]
+    if out is not None:
+        write_records(out, records)
+    _print(loads, as_json=as_json)
+    if not all(record.ok for record in records):
+        raise typer.Exit(1)
+
+
+def _print(loads: list[tuple[Sent, Summary]], *, as_json: bool) -> None:
+    from tuner.score.table import table
+
+    if as_json:
+        found = {sent.plan.workload: _as_json(sent, summary) for sent, summary in loads}
+        typer.echo(json.dumps({"loads": found}, indent=1, allow_nan=False))
+        return
+    for sent, summary in loads:
+        typer.echo(f"{sent.plan.workload}: {sent.plan.requests} requests")
+        for row in sent.shape:
+            typer.echo("  {:<44} {:>16} {:>16}".format(*row))
+        typer.echo(table(summary))
+        typer.echo(_counts(sent) + "\n")
+
+
+def _as_json(sent: Sent, summary: Summary) -> dict[str, Any]:
+    differences = None if sent.check is None else len(sent.check.differences)
+    return {
+        "fingerprint": sent.plan.fingerprint,
+        "name": sent.result.salt,
+        "started_at": sent.result.started_at,
+        "ended_early": sent.result.ended_early,
+        "client_cpu_s": sent.result.client_cpu_s,
+        "token_counts_off": differences,
+        "shape": [dict(zip(("what", "published", "own"), row, strict=True)) for row in sent.shape],
+        **summary.as_json(),
+    }
+
+
+def _counts(sent: Sent) -> str:
+    """What the check of the token counts found, in a sentence."""
+    if sent.check is None:
+        return "token counts: not checked, the server has no /tokenize"
+    counted = f"{sent.check.prompts} prompts and {sent.check.outputs} answers"
+    if sent.check.holds:
+        return f"token counts: {counted} are as the tokenizer says"
+    first = sent.check.differences[0]
+    return (
+        f"token counts: {len(sent.check.differences)} of {counted} are off; conversation "
+        f"{first.session}, turn {first.turn}: {first.what} {first.counted}, not {first.expected}"
+    )
