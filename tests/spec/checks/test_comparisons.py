@@ -32,7 +32,7 @@ rules: [{forbid: "EXPRESSION", reason: r}]
         ("impl == 'null'", "impl is never 'null' — did you mean null?"),
         ("eager == 'false'", "eager is never 'false' — did you mean false?"),
         ("mode in ['fast', 'saffe']", "mode is never 'saffe' — did you mean 'safe'?"),
-        ("not ('saef' != mode)", "mode is never 'saef' — did you mean 'safe'?"),
+        ("not ('saffe' != mode)", "mode is never 'saffe' — did you mean 'safe'?"),
         ("tp == '4' and size > 1", "tp is never '4' — did you mean 4?"),
     ],
 )
@@ -50,7 +50,7 @@ def test_what_was_probably_meant_is_said(build: Build, expression: str, said: st
         ("impl in ['native', 4, null] or tp == 4 or pp == 2", []),
         ("impl == 'grouped'", ["impl is never 'grouped'"]),
         ("tp in [2, 8]", ["tp is never 8"]),
-        ("size == 77 or 1 == 2 or size in [tp]", []),
+        ("size == 77 or 1 == 2 or size in [pp + 8]", []),
         ("eager == true if tp == 3 else false", ["tp is never 3"]),
     ],
 )

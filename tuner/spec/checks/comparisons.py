@@ -27,14 +27,14 @@ class Vain:
         place: Where the expression stands.
         name: The name.
         value: The value.
-        meant: The value that was probably meant; None where nothing comes near, as when the values of
+        meant: The value that was probably meant; none where nothing comes near, as when the values of
             a parameter were narrowed and its conditions left as they were.
     """
 
     place: Place
     name: str
     value: Value
-    meant: Value = None
+    meant: tuple[Value, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} is never {show(self.value)}"
@@ -47,8 +47,8 @@ def check_comparisons(document: SpaceDocument, source: Document) -> None:
         SpaceError: At the first such one.
     """
     for found in vain(document):
-        if found.meant is not None:
-            raise source.error(found.place, str(found), f"did you mean {show(found.meant)}?")
+        for meant in found.meant:
+            raise source.error(found.place, str(found), f"did you mean {show(meant)}?")
 
 
 def vain(document: SpaceDocument) -> Iterator[Vain]:
@@ -84,13 +84,13 @@ def _values(document: SpaceDocument, name: str) -> tuple[Value, ...] | None:
     return tuple(meaning(value) for value in declared(document, name)) or None
 
 
-def _meant(value: Value, known: tuple[Value, ...]) -> Value:
+def _meant(value: Value, known: tuple[Value, ...]) -> tuple[Value, ...]:
     """The known value that looks like another: of another kind, or with a typing error."""
     written = {_bare(one): one for one in reversed(known)}
     if _bare(value) in written:
-        return written[_bare(value)]
+        return (written[_bare(value)],)
     near = difflib.get_close_matches(_bare(value), written, n=1, cutoff=0.8)
-    return written[near[0]] if near and isinstance(value, str) else None
+    return (written[near[0]],) if near and isinstance(value, str) else ()
 
 
 def _bare(value: Value) -> str:
