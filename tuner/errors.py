@@ -14,6 +14,7 @@
     │   └── NoSpaceLeft           too little disk for what was asked
     ├── BuildFailed               an engine that could not be built (step, log, last lines)
     ├── LaunchFailed              an engine that did not come up (the verdict says why)
+    ├── DockerLost                Docker's daemon does not answer, or not in time
     ├── ResidueFound              something of an earlier engine is still there
     ├── Quarantined               nothing is started on a device until a person has looked
     ├── TelemetryLost             a device's driver or its tool does not answer
@@ -30,6 +31,7 @@ from pathlib import Path
 
 __all__ = [
     "BuildFailed",
+    "DockerLost",
     "LaunchFailed",
     "LedgerCorrupt",
     "ModelUnreadable",
@@ -146,6 +148,10 @@ class BuildFailed(TunerError):
 
 class LaunchFailed(TunerError):
     """Raised when an engine did not come up; the verdict says why."""
+
+
+class DockerLost(TunerError):
+    """Raised when Docker's daemon does not answer, or not in time."""
 
 
 class ResidueFound(TunerError):

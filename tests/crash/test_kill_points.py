@@ -30,7 +30,7 @@ SMALL: dict[str, Any] = {
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 4, 4096], "baseline": 1},
     },
     "first": [{"kv_space": 4096}, {"kv_space": 4}],
-    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "search": {"sampler": "random", "finalists": {"count": 0}},
     "budget": {"trials": 3},
 }
 """A baseline, a point that is rejected, one whose engine does not come up, one of the search."""

@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -22,11 +23,17 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.fakes import fake_answers
+else:
+    import fake_answers  # stands beside this file, which runs as a script
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
+AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
 FORK = bool(os.environ.get("FAKE_FORK"))
 """Whether the core and the worker are forks: the same processes, without the time that programs take."""
 
@@ -82,7 +89,25 @@ class Fork:
 def child(role: str) -> subprocess.Popen[bytes] | Fork:
     if FORK:
         return Fork(role)
-    return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
+    argv = [sys.executable, __file__, "--role", role, str(os.getpid())]
+    return subprocess.Popen(argv, pass_fds=[int(os.environ["FAKE_UP"])])
+
+
+def start_processes() -> subprocess.Popen[bytes] | Fork:
+    """Start the core, which starts the worker, and wait until the worker is what it is to be."""
+    told, tell = os.pipe()
+    os.environ["FAKE_UP"] = str(tell)
+    core = child("EngineCore")
+    os.close(tell)
+    select.select([told], [], [], 30)
+    os.close(told)
+    return core
+
+
+def worker_is_up() -> None:
+    tell = int(os.environ["FAKE_UP"])
+    os.write(tell, b"1")
+    os.close(tell)
 
 
 def be_child(role: str) -> None:
@@ -94,7 +119,7 @@ def be_child(role: str) -> None:
     if "retitle" in SWITCHES:
         if "wipe" in SWITCHES:
             os.environ.pop("SPT_NOENV", None)
-        import setproctitle
+        import setproctitle  # the import alone already moves the environment about
 
         setproctitle.setproctitle(f"VLLM::{role}")
     if "ignore-term" in SWITCHES:
@@ -114,6 +139,7 @@ def become_daemon() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
+    worker_is_up()
     argv = [sys.executable, "-c", "import time; time.sleep(3600)"]
     os.execve(sys.executable, argv, {})  # noqa: S606 - no shell is the point
 
@@ -145,6 +171,7 @@ def wait_for(stop: threading.Event) -> None:
 
 def be_core() -> None:
     worker = child("Worker")
+    os.close(int(os.environ["FAKE_UP"]))
     say("core up", who="EngineCore")
     stop = threading.Event()
     if "ignore-term" not in SWITCHES:
@@ -161,6 +188,7 @@ def be_worker() -> None:
     ballast = bytearray(int(float(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20))
     for place in range(0, len(ballast), 4096):
         ballast[place] = 1
+    worker_is_up()
     if "stopped-worker" in SWITCHES:
         os.kill(os.getpid(), signal.SIGSTOP)
     if "forking-worker" in SWITCHES:
@@ -220,7 +248,23 @@ def fail_config(text: str) -> None:
     sys.exit(1)
 
 
+def blab() -> None:
+    """Tell the log a secret that was given, or die of it."""
+    secret = os.environ.get("FAKE_SECRET", "")
+    if "blab" in SWITCHES:
+        say(f"using token {secret}, that is {json.dumps(secret)}")
+    if "blab-oom" in SWITCHES:
+        say(
+            f"torch.OutOfMemoryError: CUDA out of memory for {secret}. Tried to allocate 2.00 GiB. "
+            "GPU 0 has a total capacity of 31.72 GiB of which 1.20 GiB is free.",
+            who="Worker",
+            level="ERROR",
+        )
+        sys.exit(1)
+
+
 def misbehave_at_start() -> None:
+    blab()
     if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
@@ -255,14 +299,17 @@ class Engine:
         self.seen: set[bytes] = set()
         self.lock = threading.Lock()
         self.served = 0
+        self.words = fake_answers.Words(SWITCHES, AFTER)
         impl = os.environ.get("ENGINEX_MOE_TINY_IMPL", "native")
-        slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8}.get(impl, 1.0)
+        slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8, "wrong": 0.3}.get(
+            impl, 1.0
+        )
         self.token_s = 0.004 * slow / SPEED
         self.prefill_s = (2e-5 + 2e-6 * 2048 / args.max_num_batched_tokens) / SPEED
 
     def cached(self, prompt: bytes) -> int:
         """Cached prompt tokens, in blocks of 64, and remembers this prompt's blocks."""
-        if not self.args.enable_prefix_caching:
+        if not self.args.enable_prefix_caching or "forgets" in SWITCHES:
             return 0
         hits = 0
         with self.lock:
@@ -295,11 +342,19 @@ class Handler(BaseHTTPRequestHandler):
                 200,
                 f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n',
             )
+        elif self.path == "/v1/models":
+            longest = self.engine.args.max_model_len
+            self.answer(200, {"data": [{"id": "llm", "max_model_len": longest}]})
         else:
             self.answer(200, {})
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        raw = self.rfile.read(int(self.headers["Content-Length"]))
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            self.refuse("1 validation error: {'type': 'json_invalid', 'loc': ('body', 1)}")
+            return
         if self.path == "/tokenize":
             self.answer(200, {"count": len(str(body.get("prompt", "")).encode())})
             return
@@ -308,55 +363,95 @@ class Handler(BaseHTTPRequestHandler):
             return
         if "never-answer" in SWITCHES:
             time.sleep(3600)
-        self.generate(body)
+        why = fake_answers.refusal(body, self.engine.args.max_model_len, SWITCHES)
+        if why is not None:
+            self.refuse(why)
+            return
+        try:
+            self.generate(body)
+        except (BrokenPipeError, ConnectionResetError):
+            self.close_connection = True  # the client went away, as clients do
+
+    def refuse(self, why: str) -> None:
+        self.answer(500 if "accepts-bad" in SWITCHES else 400, {"error": {"message": why}})
 
     def generate(self, body: dict[str, Any]) -> None:
         engine = self.engine
-        chat = "messages" in body
-        prompt = (
-            "".join(f"<{m['role']}>{m['content']}" for m in body["messages"])
-            if chat
-            else body["prompt"]
-        ).encode()
-        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or 16)
+        prompt = fake_answers.prompt_of(body)
+        left = engine.args.max_model_len - len(prompt)
+        count = fake_answers.counted(body, left, SWITCHES)
+        if body.get("n", 1) > 1 and "n2-kills" in SWITCHES:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if body.get("response_format") and "no-json" in SWITCHES:
+            self.answer(500, {"error": {"message": "the grammar backend is not there"}})
+            return
         with engine.seats:
             engine.served += 1
-            if "die-in-load" in SWITCHES and engine.served > 6:
+            if "die-in-load" in SWITCHES and engine.served > AFTER:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if "hang-in-load" in SWITCHES and engine.served > 6:
+            if "hang-in-load" in SWITCHES and engine.served > AFTER:
                 time.sleep(3600)
+            if "nan-in-log" in SWITCHES and engine.served == AFTER:
+                say(
+                    "NaN in prefill GatedDeltaNet layer 0 (frac=0.9998), replacing with zeros",
+                    level="WARNING",
+                )
             cached = engine.cached(prompt)
             time.sleep((len(prompt) - cached) * engine.prefill_s)
-            usage = {
+            choices = [
+                fake_answers.cut(
+                    engine.words.tokens(prompt, count, body, n, engine.served),
+                    body,
+                    count,
+                    SWITCHES,
+                )
+                for n in range(1 if "one-choice" in SWITCHES else body.get("n", 1))
+            ]
+            made = sum(len(tokens) for tokens, _ in choices)
+            usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
-                "completion_tokens": count,
-                "total_tokens": len(prompt) + count,
-                "prompt_tokens_details": {"cached_tokens": cached},
+                "completion_tokens": made,
+                "total_tokens": len(prompt) + made,
             }
-            if not body.get("stream"):
-                time.sleep(count * engine.token_s)
-                text = (
-                    {"message": {"role": "assistant", "content": "x" * count}}
-                    if chat
-                    else {"text": "x" * count}
-                )
-                self.answer(
-                    200,
-                    {"choices": [{"index": 0, "finish_reason": "length", **text}], "usage": usage},
-                )
+            if "cached-unsaid" not in SWITCHES:
+                usage["prompt_tokens_details"] = {"cached_tokens": cached}
+            if body.get("stream"):
+                self.stream(*choices[0], usage, chat="messages" in body)
                 return
-            self.stream(count, usage, chat=chat)
+            time.sleep(made * engine.token_s)
+        self.whole(body, prompt, choices, usage)
 
-    def stream(self, count: int, usage: dict[str, Any], *, chat: bool) -> None:
+    def whole(
+        self,
+        body: dict[str, Any],
+        prompt: bytes,
+        choices: list[tuple[list[str], str]],
+        usage: dict[str, Any],
+    ) -> None:
+        found = []
+        for index, (tokens, finish) in enumerate(choices):
+            text = "".join(tokens)
+            said: dict[str, Any] = (
+                {"message": fake_answers.message_of(body, text)}
+                if "messages" in body
+                else {"text": text}
+            )
+            if body.get("logprobs"):
+                said["logprobs"] = self.engine.words.logprobs(prompt, tokens)
+            found.append({"index": index, "finish_reason": finish, **said})
+        counts = {} if "no-usage" in SWITCHES else {"usage": usage}
+        self.answer(200, {"choices": found, **counts})
+
+    def stream(self, tokens: list[str], finish: str, usage: dict[str, Any], *, chat: bool) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        for number in range(count):
+        for number, token in enumerate(tokens):
             time.sleep(self.engine.token_s)
-            text = {"delta": {"content": "x"}} if chat else {"text": "x"}
-            finish = "length" if number == count - 1 else None
-            self.event({"choices": [{"index": 0, "finish_reason": finish, **text}]})
+            text = {"delta": {"content": token}} if chat else {"text": token}
+            last = finish if number == len(tokens) - 1 else None
+            self.event({"choices": [{"index": 0, "finish_reason": last, **text}]})
         self.event({"choices": [], "usage": usage})
         self.chunk(b"data: [DONE]\n\n")
         self.chunk(b"")
@@ -382,7 +477,7 @@ def main() -> None:
     say(f"non-default args: {vars(args)}", source="api_utils.py:286")
     misbehave_at_start()
     refuse(args)
-    core = child("EngineCore")
+    core = start_processes()
     stop = threading.Event()
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

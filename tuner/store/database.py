@@ -31,7 +31,8 @@ class Database:
         folder: The state folder.
         write: Whether things are to be changed; else it is only read.
         hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
-            does not.
+            does not, and leaves it to that one to look at the sum of every row.
+        later: Whether the sums are looked at later, with :meth:`verify`: they are many.
 
     Raises:
         StateUnusable: When the folder cannot be written, another tuner holds it, or a newer one
@@ -40,9 +41,12 @@ class Database:
         LedgerCorrupt: When the file is not what tuner wrote.
     """
 
-    def __init__(self, folder: Path, *, write: bool, hold: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, write: bool, hold: bool = True, later: bool = False
+    ) -> None:
         self.folder = folder
         self.path = folder / LEDGER_NAME
+        self._every_sum = write and hold and not later
         self._turn = threading.RLock()
         self._file: tuple[int, int] | None = None
         self._seal = Seal(folder / SEAL_NAME)
@@ -103,9 +107,22 @@ class Database:
         if form == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise sqlite3.DatabaseError("it is another program's database")
         summed = form == schema.VERSION
-        if summed and write and (table := schema.altered(db)):
-            raise self._altered(table)
+        if summed and self._every_sum:
+            self._look_at_sums(db)
         self._require_sealed(sealed, schema.changes(db) if summed else 0)
+
+    def verify(self) -> None:
+        """Look at the sum of every row; needed only of what was opened to be looked at later.
+
+        Raises:
+            LedgerCorrupt: When a row is not what tuner wrote.
+        """
+        with self._said(), contextlib.closing(_connect(f"file:{_quoted(self.path)}?mode=ro")) as db:
+            self._look_at_sums(db)
+
+    def _look_at_sums(self, db: sqlite3.Connection) -> None:
+        if table := schema.altered(db):
+            raise self._altered(table)
 
     def _newest(self, reader: sqlite3.Connection) -> sqlite3.Connection:
         """A reader of the ledger in its newest form; an older one is brought up to date first.

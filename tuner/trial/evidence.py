@@ -8,6 +8,7 @@ from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
 from tuner.load.record import Record
+from tuner.trial.early import Worse
 from tuner.verdict import (
     Asked,
     DeviceFacts,
@@ -34,6 +35,11 @@ class Ending:
         cancelled: Whether the study was told to stop.
         stalled: Whether a load made no progress while the engine was up.
         broken: A request that a live engine failed to answer, where that ended the trial.
+        probes: Probes that failed, in words, where that makes the trial unhealthy.
+        answers: How the answers differ from the baseline's, where they do.
+        non_finite: Proof of NaN or infinite numbers in the answers.
+        doing: What it was asked when it ended, in words.
+        worse: Why it was ended early though nothing is wrong with it.
         kills_before: Count of the kernel's out-of-memory kills before the start.
         devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
@@ -47,6 +53,11 @@ class Ending:
     cancelled: bool = False
     stalled: bool = False
     broken: Record | None = None
+    probes: tuple[str, ...] = ()
+    answers: str | None = None
+    non_finite: str | None = None
+    doing: str | None = None
+    worse: Worse | None = None
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
@@ -72,10 +83,14 @@ class Ending:
 
     @property
     def failed(self) -> bool:
-        """Whether the trial is over before its end."""
+        """Whether the trial is over before its end, with or without a fault of the engine's."""
         return bool(
             self.waited is not None
             or self.broken is not None
+            or self.probes
+            or self.answers is not None
+            or self.worse is not None
+            or self.non_finite is not None
             or self.exit is not None
             or self.findings
             or self.cancelled
@@ -126,6 +141,10 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             devices=ending.devices,
             oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
+            failed_probes=ending.probes,
+            answers_differ=ending.answers,
+            non_finite=ending.non_finite,
+            doing=ending.doing,
         )
     )
 

@@ -21,17 +21,20 @@ from tuner.store.stages import Stage
 from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
-from tuner.trial.environment import environment, whole_environment
+from tuner.trial.early import CLEARLY_WORSE
+from tuner.trial.environment import compile_cache, environment, whole_environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
+from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import again
-from tuner.verdict import DeviceFacts, TrialStage
+from tuner.trial.scrub import scrub
+from tuner.verdict import DeviceFacts, Judgement, TrialStage
 
 
 @dataclass(slots=True)
@@ -64,6 +67,7 @@ class TrialRunner:
         self._study = study
         self._loads = Loads(study)
         self._margins = Margins(study)
+        self._probing = Probing(study)
         self._rest = Rest(study.ledger, study.devices)
 
     def run(self, trial: TrialRow) -> TrialRow:
@@ -145,7 +149,10 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
+            env={
+                **compile_cache(engine),
+                **whole_environment({**dict(engine.env), **study.device_env}, deployment),
+            },
             folder=study.trial_folder(trial.number, trial.attempt),
             port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
@@ -193,7 +200,10 @@ class TrialRunner:
 
     def _probe(self, live: _Live) -> None:
         live.ending.stage = TrialStage.PROBING
-        self._loads.probe(live.trial, self._endpoint(live), live.launch, live.ending)
+        endpoint = self._endpoint(live)
+        self._loads.probe(live.trial, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._probing.examine(live.trial, endpoint, live.launch, live.ending)
         if not live.failed:
             live.trial = self._advance(live.trial, Stage.PROBED)
 
@@ -206,25 +216,32 @@ class TrialRunner:
 
     def _measure(self, live: _Live) -> None:
         live.watch.mark("measure")
-        live.measured = self._loads.measure(
-            live.trial, self._endpoint(live), live.launch, live.ending
-        )
+        endpoint = self._endpoint(live)
+        live.measured = self._loads.measure(live.trial, endpoint, live.launch, live.ending)
         watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        after = self._probing.after(live.trial, live.measured, endpoint, live.launch, live.ending)
+        if not live.failed:
+            self._measured(live, live.measured, watched, after)
+
+    def _measured(
+        self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
+    ) -> None:
         floor = self._margins.floor(watched)
         memory = -1.0 if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,
             metrics={
-                **live.measured.as_json(),
+                **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                "quality": {**self._probing.found(live.trial), "after": after},
             },
-            score=live.measured.score,
-            feasible=live.measured.feasible and floor.ok,
-            constraints={**live.measured.constraints(), CONSTRAINT: memory},
+            score=measured.score,
+            feasible=measured.feasible and floor.ok,
+            constraints={**measured.constraints(), CONSTRAINT: memory},
         )
 
     def _endpoint(self, live: _Live) -> Endpoint:
@@ -244,14 +261,14 @@ class TrialRunner:
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
+        scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
         self._prove_back(live)
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict) if judgement.failed else "healthy",
-            judgement=judgement_json(judgement),
+            **verdict_of(live.trial, live.ending, judgement),
         )
 
     def _prove_back(self, live: _Live) -> None:
@@ -288,6 +305,20 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
+    """What the ledger is to say of a trial's end."""
+    if ending.worse is not None and not judgement.failed:
+        return {"verdict": CLEARLY_WORSE, "judgement": ending.worse.as_json()}
+    found = {
+        "verdict": str(judgement.verdict) if judgement.failed else "healthy",
+        "judgement": judgement_json(judgement),
+    }
+    if judgement.failed and trial.feasible:
+        # What the log shows in the end takes back what was measured before.
+        return {**found, "feasible": False}
+    return found
 
 
 @contextmanager

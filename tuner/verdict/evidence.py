@@ -163,6 +163,9 @@ class Evidence:
         port_holder: Who held the port before the start; None when nobody did.
         findings: Differences between what was asked and what runs that make the trial not count.
         non_finite: Proof of NaN or infinite numbers that a probe found.
+        failed_probes: Probes that it failed and must not fail, in words.
+        answers_differ: How its answers differ from the reference's, where they do.
+        doing: What it was being asked when it ended, in words.
     """
 
     log: LogReading | None = None
@@ -180,3 +183,6 @@ class Evidence:
     port_holder: str | None = None
     findings: tuple[Finding, ...] = ()
     non_finite: str | None = None
+    failed_probes: tuple[str, ...] = ()
+    answers_differ: str | None = None
+    doing: str | None = None

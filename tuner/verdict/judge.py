@@ -205,6 +205,10 @@ def _proofs(
         proofs.append(boot.exit_line)
     elif ended is not None:
         proofs.append(Proof(None, ended.words))
+    if ended is not None and evidence.doing is not None:
+        proofs.append(Proof(None, evidence.doing))
+    if chosen.verdict is Verdict.QUALITY_FAILED:
+        proofs += [Proof(None, words) for words in evidence.failed_probes]
     if chosen.verdict is Verdict.UNKNOWN and evidence.log is not None:
         proofs += evidence.log.tail
         return tuple(proofs)

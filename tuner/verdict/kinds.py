@@ -25,6 +25,8 @@ class Verdict(enum.StrEnum):
     START_HANG = "start_hang"
     RUN_HANG = "run_hang"
     NON_FINITE = "non_finite"
+    QUALITY_FAILED = "quality_failed"
+    ANSWERS_DIFFER = "answers_differ"
     SILENT_FALLBACK = "silent_fallback"
     CONFIG_DIFFERS = "config_differs"
     RESIDUE = "residue"

@@ -20,6 +20,7 @@ SIGNALS = frozenset({
     "device_dirty", "device_sick",
     "silent", "stalled", "health_ok", "completion_failed", "completion_ok", "engine_dead",
     "port_held", "differs", "ignored", "fell_back", "not_shown", "non_finite",
+    "probe_failed", "answers_differ",
     "log", "ready", "not_ready", "stop_begun", "stop_done", "not_stopped", "served",
 })  # fmt: skip
 """Every signal that can be raised; a rule that asks for another can never hold."""
@@ -172,6 +173,10 @@ def _findings(evidence: Evidence) -> _Part:
         yield finding.kind, Proof(finding.proof.line, f"{finding.words}: {finding.proof.text}")
     if evidence.non_finite is not None:
         yield "non_finite", evidence.non_finite
+    if evidence.answers_differ is not None:
+        yield "answers_differ", evidence.answers_differ
+    if evidence.failed_probes:
+        yield "probe_failed", evidence.failed_probes[0]
 
 
 def _log(evidence: Evidence, boot: Boot | None) -> _Part:
