@@ -57,7 +57,15 @@ def _study(one: dict[str, Any]) -> list[str]:
     return lines
 
 
-def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) -> None:
+def trials(
+    context: typer.Context,
+    study: StudyName,
+    history: Annotated[
+        bool,
+        typer.Option("--history", help="Also those of an earlier search space that do not fit it."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """List a study's trials with their scores and verdicts.
 
     Example: tuner trials local-cpu
@@ -67,7 +75,7 @@ def trials(context: typer.Context, study: StudyName, as_json: AsJson = False) ->
     from tuner.daemon.client import Client
 
     with Client(context.obj) as client:
-        found = client.get(f"/v1/studies/{study}/trials")
+        found = client.get(f"/v1/studies/{study}/trials", history=history)
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -97,6 +105,8 @@ def _shown(data: dict[str, Any]) -> list[str]:
         f"trial {data['trial']} ({data['origin']}), {data['stage']}, attempt {data['attempt']}",
         "",
     ]
+    if data["history"]:
+        lines += [f"  does not count any more: {data['history']}", ""]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in data["params"].items()]
     lines += ["", "command: " + " ".join(data["deployment"]["argv"])]
     lines += [f"  {name}={value}" for name, value in data["deployment"]["env"].items()]

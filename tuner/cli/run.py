@@ -44,6 +44,14 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         str | None,
         typer.Option(help="The only devices it may use: indices or UUIDs.", metavar="A,B"),
     ] = None,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Go on with a study whose search space has changed: trials that still fit count on, "
+            "the others are kept as history.",
+        ),
+    ] = False,
     foreground: _Foreground = False,
     detach: _Detach = False,
     as_json: _Json = False,
@@ -65,13 +73,14 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         from tuner.trial.entry import enter_study
 
         with Ledger(context.obj, write=True) as ledger:
-            row = enter_study(ledger, wanted, space)
+            row = enter_study(ledger, wanted, space, migrate=migrate)
             _work(ledger, row.name, trials)
         return
     body: dict[str, Any] = {
         "space": wanted.text,
         "origin": str(space.resolve()),
         "stood": str(Path.cwd()),
+        "migrate": migrate,
         "budget": {"trials": trials},
         "priority": priority,
         "devices": devices.split(",") if devices else None,

@@ -56,6 +56,8 @@ def verdict_text(trial: dict[str, Any]) -> str:
     """The verdict, coloured, with the gates that failed."""
     if trial["verdict"] is None:
         return f"[yellow]{trial['stage']}[/]"
+    if trial.get("history"):
+        return f"[dim]{trial['verdict']}; {escape(trial['history'])}[/]"
     text = f"[{_GOOD.get(trial['verdict'], 'red')}]{trial['verdict']}[/]"
     return f"{text} [red]misses {', '.join(trial['missed'])}[/]" if trial["missed"] else text
 

@@ -56,6 +56,10 @@ class Submission(Given):
         description="The file it is from; paths in it are relative to its folder."
     )
     stood: _Path = Field(description="The folder that a relative export folder is relative to.")
+    migrate: bool = Field(
+        default=False,
+        description="Whether a study of that name that asks something else goes on with this space.",
+    )
     budget: Budget = Budget()
     priority: Annotated[int, Field(ge=-100, le=100)] | None = Field(
         None, description="Higher goes first; 0 where nothing is said."
@@ -177,6 +181,7 @@ class TrialBrief(BaseModel):
     ended: float | None
     seconds: float = Field(description="With its engine up or starting, over all its attempts.")
     missed: list[str] = Field(description="The figures whose gates it did not pass.")
+    history: str | None = Field(description="Why it does not count any more.")
 
 
 class TrialDetail(TrialBrief):

@@ -151,7 +151,8 @@ def _finals(ledger: Ledger, study: int) -> int:
     if not said:
         return 0
     ((done,),) = ledger.db.rows(
-        "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
+        "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?"
+        " AND history IS NULL",
         (study, Origin.REPEAT, said[-1].at),
     )
     return max(0, int(said[-1].data["starts"]) - int(done))

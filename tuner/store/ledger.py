@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Self
@@ -23,6 +23,7 @@ from tuner.store.redact import NOTHING, Redactor
 from tuner.store.rows import (
     OPEN,
     BaselineRow,
+    Carried,
     Event,
     LaunchRow,
     Origin,
@@ -158,6 +159,53 @@ class Ledger:
                 "UPDATE studies SET facts=? WHERE id=?",
                 (self._dump({**json.loads(raw), **facts}), study),
             )
+
+    def change_space(
+        self,
+        study: StudyRow,
+        *,
+        fingerprint: str,
+        space: str,
+        origin: str,
+        carried: Mapping[int, Carried],
+        history: Mapping[int, str],
+        said: dict[str, Any],
+    ) -> StudyRow:
+        """Give a study another search space, all at once.
+
+        Args:
+            study: The study.
+            fingerprint: What the new space means.
+            space: Its text.
+            origin: The file it came from.
+            carried: Trials that still count, in its terms.
+            history: Why the other ones do not.
+            said: What to keep of it as the event ``migrated``; the old space is added.
+        """
+        with self.change() as db:
+            db.execute(
+                "UPDATE studies SET fingerprint=?, space=?, origin=? WHERE id=?",
+                (fingerprint, space, origin, study.id),
+            )
+            for number, trial in carried.items():
+                db.execute(
+                    "UPDATE trials SET origin=?, params=?, assignment=? WHERE study=? AND number=?",
+                    (
+                        trial.origin,
+                        self._dump(trial.params),
+                        self._dump(trial.assignment),
+                        study.id,
+                        number,
+                    ),
+                )
+            for number, why in history.items():
+                db.execute(
+                    "UPDATE trials SET history=? WHERE study=? AND number=?",
+                    (why, study.id, number),
+                )
+            before = {"fingerprint": study.fingerprint, "space": study.space}
+            self._event(db, study.id, "migrated", {**said, "before": before})
+        return self.study(study.name)
 
     # --- trials ----------------------------------------------------------------------------------
 

@@ -67,7 +67,9 @@ def overview(ledger: Ledger, study: int) -> Overview:
     )
 
 
-def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> list[dict[str, Any]]:
+def briefs(
+    ledger: Ledger, study: int, *, after: int = -1, limit: int = -1, history: bool = False
+) -> list[dict[str, Any]]:
     """The trials of a study in a few words each, in the order of their numbers.
 
     Args:
@@ -75,12 +77,14 @@ def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> l
         study: The study.
         after: Only trials with a higher number.
         limit: The most that are wanted; -1 for no limit.
+        history: Whether those are wanted too that do not count any more.
     """
     rows = ledger.db.rows(
         "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
-        " created, ended, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
-        " FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
-        (study, after, limit),
+        " created, ended, history, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
+        " FROM trials WHERE study=? AND number>? AND (? OR history IS NULL)"
+        " ORDER BY number LIMIT ?",
+        (study, after, history, limit),
     )
     seconds = seconds_by_trial(ledger, study, after=after)
     return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]

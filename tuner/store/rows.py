@@ -90,6 +90,21 @@ class TrialRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """A trial in terms of another search space in which it still counts.
+
+    Attributes:
+        origin: What it is there.
+        params: Its point there.
+        assignment: The same in the sampler's own terms.
+    """
+
+    origin: Origin
+    params: dict[str, Any]
+    assignment: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchRow:
     """One start of an engine, as it was recorded before and after it happened."""
 

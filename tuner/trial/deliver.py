@@ -115,9 +115,12 @@ def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.
 
 
 def decided(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
-    """The study's decision, as it was told last; None while there is none."""
-    decisions = ledger.events(row.id, kinds=["decision"])
-    return decisions[-1].data if decisions else None
+    """The study's decision, as it was told last; None while there is none.
+
+    What was decided under another search space counts no more.
+    """
+    said = ledger.events(row.id, kinds=["decision", "migrated"])
+    return said[-1].data if said and said[-1].kind == "decision" else None
 
 
 def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]:

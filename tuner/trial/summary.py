@@ -79,4 +79,5 @@ def trial_json(trial: TrialRow) -> dict[str, Any]:
         "metrics": trial.metrics,
         "created": trial.created,
         "ended": trial.ended,
+        "history": trial.history,
     }

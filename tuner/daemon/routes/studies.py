@@ -45,7 +45,7 @@ def submit(here: Here, given: Submission) -> StudySummary:
     secrets = {name: value.get_secret_value() for name, value in given.secrets.items()}
     _check_secrets(secrets, secret_names(space))
     with here.books.write() as (ledger, queue):
-        row = enter_study(ledger, space, origin, status="queued")
+        row = enter_study(ledger, space, origin, status="queued", migrate=given.migrate)
         here.books.give(row.id, secrets)
         queue.put(
             row.id,

@@ -31,10 +31,13 @@ def list_trials(
     limit: Annotated[
         int, Query(ge=1, le=100_000, description="The most that are wanted.")
     ] = 100_000,
+    history: Annotated[  # noqa: FBT002 - a query, which has a name
+        bool, Query(description="Also those of an earlier search space that do not fit it.")
+    ] = False,
 ) -> Response:
     """The trials of a study in a few words each, in the order of their numbers."""
     with here.books.read() as ledger:
-        found = briefs(ledger, ledger.study(study).id, after=after, limit=limit)
+        found = briefs(ledger, ledger.study(study).id, after=after, limit=limit, history=history)
     # Ten thousand rows that the ledger has checked are not checked once more.
     return Response(json.dumps(found, ensure_ascii=False), media_type="application/json")
 
