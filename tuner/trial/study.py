@@ -30,7 +30,7 @@ from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints, unjudged_constraints
+from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats, standing
 from tuner.trial.retry import CANCELLED
@@ -294,7 +294,7 @@ class StudyRunner:
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
-        loads = {w.name: w for w in self._study.space.loads}
+        loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
         if trial.verdict == CLEARLY_WORSE:
             return {
