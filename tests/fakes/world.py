@@ -84,12 +84,14 @@ class World:
         changes: What the search space says otherwise, by its own keys; None takes a key away.
         fake: Switches of the fake, for every trial.
         recipe_env: More variables that the recipe gives its server.
+        container: What the recipe says of its container, and so whether it runs on devices.
     """
 
     folder: Path
     changes: dict[str, Any] = field(default_factory=dict)
     fake: tuple[str, ...] = ()
     recipe_env: dict[str, str] = field(default_factory=dict)
+    container: dict[str, Any] = field(default_factory=dict)
 
     @property
     def space(self) -> Path:
@@ -109,7 +111,9 @@ class World:
             place.mkdir(parents=True, exist_ok=True)
         env = {**_RECIPE["env"], **self.recipe_env, "FAKE": ",".join(self.fake)}  # type: ignore[dict-item]
         env = {name: value for name, value in env.items() if value}
-        (recipe / "recipe.yaml").write_text(json.dumps({**_RECIPE, "env": env}))
+        (recipe / "recipe.yaml").write_text(
+            json.dumps({**_RECIPE, "env": env, "container": self.container})
+        )
         known = config(MODEL)
         (model / "config.json").write_text(json.dumps(known))
         write(model / "model.safetensors", tensors(known))
@@ -128,4 +132,4 @@ class World:
     def copy_to(self, folder: Path) -> World:
         """The same world elsewhere, its state included."""
         shutil.copytree(self.folder, folder)
-        return World(folder, self.changes, self.fake, self.recipe_env)
+        return World(folder, self.changes, self.fake, self.recipe_env, self.container)

@@ -21,7 +21,7 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
-from tuner.store.stages import Stage
+from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide, standings
@@ -35,6 +35,7 @@ from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats, standing
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
+from tuner.trial.scrub import scrub
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
@@ -114,6 +115,9 @@ class StudyRunner:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
         self._sampler.restore(told_history(self._trials()))
+        for trial in self._trials():
+            if is_running(trial.stage):  # its tuner was killed before it could do this
+                scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
