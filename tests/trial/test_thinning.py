@@ -19,7 +19,7 @@ from tuner.trial.thinning import KEPT_BEST, folder_size, thin
 TRIALS = 20
 RECORDS = [
     Record(
-        workload="main", session=n, turn=0, scheduled=n / 7, sent=n / 7, first_token=None, end=None
+        workload="main", session=n, turn=0, scheduled=n / 4, sent=n / 4, first_token=None, end=None
     )
     for n in range(100)
 ]
