@@ -20,7 +20,8 @@ from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
-from tuner.trial.environment import whole_environment
+from tuner.trial.early import CLEARLY_WORSE
+from tuner.trial.environment import compile_cache, whole_environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
@@ -32,7 +33,7 @@ from tuner.trial.readback import facts_json, read_back
 from tuner.trial.recovery import HOST
 from tuner.trial.retry import again
 from tuner.trial.scrub import scrub
-from tuner.verdict import TrialStage
+from tuner.verdict import Judgement, TrialStage
 
 
 @dataclass(slots=True)
@@ -134,7 +135,10 @@ class TrialRunner:
         )
         return LaunchPlan(
             argv=(*argv, *deployment.argv),
-            env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
+            env={
+                **compile_cache(engine),
+                **whole_environment({**dict(engine.env), **study.device_env}, deployment),
+            },
             folder=study.trial_folder(trial.number, trial.attempt),
             port=study.space.engine.port,
             memory_limit=study.space.memory.host.of(study.hardware.memory_total),
@@ -244,17 +248,11 @@ class TrialRunner:
             self._quarantine(live, proof)
         scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
-        # What the log shows in the end may take back what was measured before.
-        spoilt: dict[str, Any] = (
-            {"feasible": False} if judgement.failed and live.trial.feasible else {}
-        )
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict) if judgement.failed else "healthy",
-            judgement=judgement_json(judgement),
-            **spoilt,
+            **verdict_of(live.trial, live.ending, judgement),
         )
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:
@@ -281,6 +279,20 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
+    """What the ledger is to say of a trial's end."""
+    if ending.worse is not None and not judgement.failed:
+        return {"verdict": CLEARLY_WORSE, "judgement": ending.worse.as_json()}
+    found = {
+        "verdict": str(judgement.verdict) if judgement.failed else "healthy",
+        "judgement": judgement_json(judgement),
+    }
+    if judgement.failed and trial.feasible:
+        # What the log shows in the end takes back what was measured before.
+        return {**found, "feasible": False}
+    return found
 
 
 @contextmanager

@@ -25,12 +25,14 @@ from tuner.store.stages import Stage
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints
+from tuner.trial.outcome import failed_constraints, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.repeats import baseline_repeats, standing
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
@@ -92,7 +94,7 @@ class StudyRunner:
 
     def _run_phases(self) -> Decision | None:
         self._restore()
-        for phase in (self._baseline, self._first, self._search):
+        for phase in (self._baseline, self._first, self._search, self._contend):
             phase()
             if self._stopped:
                 return None
@@ -135,6 +137,9 @@ class StudyRunner:
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
+        for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
+            if not self._stopped:
+                self._again(repeat)
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
@@ -159,17 +164,19 @@ class StudyRunner:
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
 
+    def _contend(self) -> None:
+        """Measure rivals again while that can still change which trials become finalists."""
+        while (found := standing(self._trials(), self._study.space.search)).again:
+            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
+            for number in found.again:
+                if self._stopped:
+                    return
+                self._again(Repeat(number, None))
+        self._study.voice.say("contenders", **found.as_json(), again=[])
+
     def _finalists(self) -> list[int]:
-        """Numbers of the trials that are measured again: the best feasible ones above the baseline."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        floor = base.score if base.feasible and base.score is not None else float("-inf")
-        better = [
-            t
-            for t in self._trials()
-            if t.origin in {Origin.FIRST, Origin.SEARCH} and t.feasible and (t.score or 0.0) > floor
-        ]
-        better.sort(key=lambda t: -(t.score or 0.0))
-        return [t.number for t in better[: self._study.space.search.finalists.count]]
+        """Numbers of the trials that are confirmed: the best feasible ones above the baseline."""
+        return list(standing(self._trials(), self._study.space.search).finalists)
 
     def _repeat(self, finalists: list[int]) -> None:
         """Measure the finalists again, round by round, until the answer is clear or rounds end."""
@@ -289,6 +296,12 @@ class StudyRunner:
         over = judgement.get("violation") or 1.0
         loads = {w.name: w for w in self._study.space.loads}
         vector = failed_constraints(self._study.gates, loads, over)
+        if trial.verdict == CLEARLY_WORSE:
+            return {
+                "feasible": False,
+                "value": judgement["estimate"],
+                "constraints": self._with_margin(unjudged_constraints(vector), deployment),
+            }
         if judgement["verdict"] in MEMORY_VERDICTS:
             vector[CONSTRAINT] = over
         return {
@@ -352,7 +365,14 @@ def _told(trial: TrialRow) -> Told | None:
     )
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
-    return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
+    return Told(
+        trial.assignment or {},
+        trial.value or 0.0,
+        trial.constraints or {},
+        ended_after=(trial.judgement or {}).get("segments")
+        if trial.verdict == CLEARLY_WORSE
+        else None,
+    )
 
 
 def _rejection(reasons: list[str]) -> dict[str, Any]:
