@@ -14,6 +14,7 @@
     │   └── NoSpaceLeft           too little disk for what was asked
     ├── BuildFailed               an engine that could not be built (step, log, last lines)
     ├── LaunchFailed              an engine that did not come up (the verdict says why)
+    ├── DockerLost                Docker's daemon does not answer, or not in time
     ├── ResidueFound              something of an earlier engine is still there
     ├── TelemetryLost             a device's driver or its tool does not answer
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
@@ -29,6 +30,7 @@ from pathlib import Path
 
 __all__ = [
     "BuildFailed",
+    "DockerLost",
     "LaunchFailed",
     "LedgerCorrupt",
     "ModelUnreadable",
@@ -144,6 +146,10 @@ class BuildFailed(TunerError):
 
 class LaunchFailed(TunerError):
     """Raised when an engine did not come up; the verdict says why."""
+
+
+class DockerLost(TunerError):
+    """Raised when Docker's daemon does not answer, or not in time."""
 
 
 class ResidueFound(TunerError):

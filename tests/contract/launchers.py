@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from tests.conftest import FAKE
-from tuner.launch.base import Grace, Launch, Launcher, LaunchPlan
+from tests.fakes import fake_image
+from tuner.launch.base import ContainerPlan, Grace, Launch, Launcher, LaunchPlan
+from tuner.launch.docker import DockerLauncher
 from tuner.launch.process import ProcessLauncher
 from tuner.launch.readiness import Patience, Waited, await_ready
 
@@ -34,6 +36,8 @@ class Subject:
         server: The fake server's command, as this launcher has to be told it.
         env: The least environment that the command needs.
         marks: Marks of pytest for all its tests.
+        container: Makes what its containers need, where it starts containers.
+        orphans: How many of the fake's processes live on when its first one is killed.
     """
 
     name: str
@@ -41,6 +45,8 @@ class Subject:
     server: tuple[str, ...]
     env: dict[str, str]
     marks: tuple[pytest.MarkDecorator, ...] = ()
+    container: Callable[[], ContainerPlan] | None = None
+    orphans: int = 2
 
     def plan(
         self,
@@ -58,6 +64,8 @@ class Subject:
             folder=folder,
             grace=FAST,
             memory_limit=memory_limit,
+            labels={"folder": str(folder)},
+            container=self.container() if self.container is not None else None,
         )
 
     def start(self, folder: Path, *switches: str, **more: Any) -> Launch:
@@ -78,6 +86,15 @@ SUBJECTS = {
             lambda: ProcessLauncher(cages=False),
             (sys.executable, str(FAKE)),
             {"PATH": os.environ["PATH"]},
+        ),
+        Subject(
+            "docker",
+            DockerLauncher,
+            fake_image.SERVER,
+            {},
+            (pytest.mark.docker,),
+            lambda: ContainerPlan(fake_image.fake_image()),
+            orphans=0,
         ),
     )
 }

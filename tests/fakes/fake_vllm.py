@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -23,8 +24,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import setproctitle
 
 if TYPE_CHECKING:
     from tests.fakes import fake_answers, fake_counts
@@ -91,7 +90,25 @@ class Fork:
 def child(role: str) -> subprocess.Popen[bytes] | Fork:
     if FORK:
         return Fork(role)
-    return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
+    argv = [sys.executable, __file__, "--role", role, str(os.getpid())]
+    return subprocess.Popen(argv, pass_fds=[int(os.environ["FAKE_UP"])])
+
+
+def start_processes() -> subprocess.Popen[bytes] | Fork:
+    """Start the core, which starts the worker, and wait until the worker is what it is to be."""
+    told, tell = os.pipe()
+    os.environ["FAKE_UP"] = str(tell)
+    core = child("EngineCore")
+    os.close(tell)
+    select.select([told], [], [], 30)
+    os.close(told)
+    return core
+
+
+def worker_is_up() -> None:
+    tell = int(os.environ["FAKE_UP"])
+    os.write(tell, b"1")
+    os.close(tell)
 
 
 def be_child(role: str) -> None:
@@ -103,6 +120,8 @@ def be_child(role: str) -> None:
     if "retitle" in SWITCHES:
         if "wipe" in SWITCHES:
             os.environ.pop("SPT_NOENV", None)
+        import setproctitle  # the import alone already moves the environment about
+
         setproctitle.setproctitle(f"VLLM::{role}")
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -121,6 +140,7 @@ def become_daemon() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
+    worker_is_up()
     argv = [sys.executable, "-c", "import time; time.sleep(3600)"]
     os.execve(sys.executable, argv, {})  # noqa: S606 - no shell is the point
 
@@ -152,6 +172,7 @@ def wait_for(stop: threading.Event) -> None:
 
 def be_core() -> None:
     worker = child("Worker")
+    os.close(int(os.environ["FAKE_UP"]))
     say("core up", who="EngineCore")
     stop = threading.Event()
     if "ignore-term" not in SWITCHES:
@@ -168,6 +189,7 @@ def be_worker() -> None:
     ballast = bytearray(int(float(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20))
     for place in range(0, len(ballast), 4096):
         ballast[place] = 1
+    worker_is_up()
     if "stopped-worker" in SWITCHES:
         os.kill(os.getpid(), signal.SIGSTOP)
     if "forking-worker" in SWITCHES:
@@ -227,7 +249,23 @@ def fail_config(text: str) -> None:
     sys.exit(1)
 
 
+def blab() -> None:
+    """Tell the log a secret that was given, or die of it."""
+    secret = os.environ.get("FAKE_SECRET", "")
+    if "blab" in SWITCHES:
+        say(f"using token {secret}, that is {json.dumps(secret)}")
+    if "blab-oom" in SWITCHES:
+        say(
+            f"torch.OutOfMemoryError: CUDA out of memory for {secret}. Tried to allocate 2.00 GiB. "
+            "GPU 0 has a total capacity of 31.72 GiB of which 1.20 GiB is free.",
+            who="Worker",
+            level="ERROR",
+        )
+        sys.exit(1)
+
+
 def misbehave_at_start() -> None:
+    blab()
     if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
@@ -444,7 +482,7 @@ def main() -> None:
     say(f"non-default args: {vars(args)}", source="api_utils.py:286")
     misbehave_at_start()
     refuse(args)
-    core = child("EngineCore")
+    core = start_processes()
     stop = threading.Event()
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)

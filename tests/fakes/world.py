@@ -47,7 +47,7 @@ _SPACE: dict[str, Any] = {
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 2, 64], "baseline": 1},
         "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
-    "search": {"startup": 1, "finalists": {"count": 0, "rounds": 1}},
+    "search": {"startup": 1, "finalists": {"count": 0}},
     "budget": {"trials": 2},
     "workload": {
         "kind": "conversations",

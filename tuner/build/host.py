@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,8 @@ class HostNeeds:
         mounts: Pairs of a host folder that is there and where it is mounted, read-only.
         shm: Bytes of the container's own /dev/shm.
         env: Environment variables only containers need, in the order of the names.
+        user: User and group to run as, ``1000:1000``; None for whoever the image says.
+        capabilities: Rights of root that the engine keeps.
     """
 
     gpus: bool
@@ -28,6 +31,8 @@ class HostNeeds:
     mounts: tuple[tuple[str, str], ...]
     shm: int
     env: tuple[tuple[str, str], ...]
+    user: str | None = None
+    capabilities: tuple[str, ...] = ()
 
 
 def host_needs(container: Container, *, root: Path = Path("/")) -> HostNeeds:
@@ -49,4 +54,6 @@ def host_needs(container: Container, *, root: Path = Path("/")) -> HostNeeds:
         mounts=tuple(there),
         shm=parse_bytes(container.shm),
         env=tuple(sorted(container.env.items())),
+        user=f"{os.getuid()}:{os.getgid()}" if container.user == "own" else None,
+        capabilities=container.capabilities,
     )

@@ -104,6 +104,9 @@ class Container(Strict):
         mounts: Host folders to mount read-only, ``host:inside``.
         shm: Size of the container's own /dev/shm.
         env: Environment variables only containers need.
+        user: Whom the engine runs as inside: ``own``, the user who runs tuner, or ``image``, whoever
+            the image says.
+        capabilities: Rights of root that the engine keeps, as ``SYS_NICE``; it has no others.
     """
 
     gpus: Literal["none", "all", "auto"] = "none"
@@ -111,6 +114,8 @@ class Container(Strict):
     mounts: tuple[Annotated[str, Field(pattern=r"^/[^:]*:/[^:]*$")], ...] = ()
     shm: str = "1GiB"
     env: dict[EnvName, Line] = Field(default_factory=dict)
+    user: Literal["own", "image"] = "own"
+    capabilities: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z_]*$")], ...] = ()
 
     @field_validator("shm")
     @classmethod

@@ -27,6 +27,29 @@ class Grace:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """What an engine in a container needs beyond what a process needs.
+
+    Attributes:
+        image: The image; the daemon has it.
+        mounts: Pairs of a path of this machine and where it is seen inside; all are read-only.
+        devices: Device nodes to pass in.
+        gpus: Whether every device of the NVIDIA runtime is passed in.
+        shm: Bytes of the container's own /dev/shm.
+        user: User and group as ``1000:1000``; None for whoever the image says.
+        capabilities: Those that the engine keeps; it has no others.
+    """
+
+    image: str
+    mounts: tuple[tuple[str, str], ...] = ()
+    devices: tuple[str, ...] = ()
+    gpus: bool = False
+    shm: int = 2**30
+    user: str | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """All that is needed to start an engine.
 
@@ -38,6 +61,7 @@ class LaunchPlan:
         memory_limit: Bytes of host memory that the engine may use, or None.
         grace: Times of the stop ladder.
         labels: Words that name the launch for recovery (study, trial).
+        container: What it needs as a container; None where it is a process.
     """
 
     argv: tuple[str, ...]
@@ -47,6 +71,7 @@ class LaunchPlan:
     memory_limit: int | None = None
     grace: Grace = field(default_factory=Grace)
     labels: dict[str, str] = field(default_factory=dict)
+    container: ContainerPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)

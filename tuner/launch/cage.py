@@ -137,7 +137,7 @@ def find_home(root: Path = ROOT, own: Path = Path("/proc/self/cgroup")) -> Path 
         root: Where the hierarchies are mounted.
         own: The file that says in which groups this process is.
     """
-    paths = _own_groups(own)
+    paths = groups_of(own)
     if "memory" in paths:
         mount = root / "memory"
         homes = [mount / paths["memory"].lstrip("/"), mount]
@@ -160,8 +160,12 @@ def cage_in(home: Path, name: str) -> Cage:
     return Cage(home / f"{_PREFIX}{name}")
 
 
-def _own_groups(own: Path) -> dict[str, str]:
-    """The path of this process's group by controller; ``""`` stands for version 2."""
+def groups_of(own: Path) -> dict[str, str]:
+    """The path of a process's group by controller; ``""`` stands for version 2.
+
+    Args:
+        own: The process's ``/proc/PID/cgroup``.
+    """
     found: dict[str, str] = {}
     for line in _read(own).splitlines():
         _, controllers, path = line.split(":", 2)

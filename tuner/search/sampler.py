@@ -29,6 +29,13 @@ from tuner.spec.axes import Assignment, Axis
 
 _TRIES = 30
 
+MEMORY = 600
+"""Trials that the sampler remembers, at least, of a history that is longer."""
+_BEST = 150
+"""How many of them are the best ones, however old."""
+_FRESH = 150
+"""Trials after which the remembered ones are chosen anew."""
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -67,13 +74,23 @@ class Sampler:
         self._startup = startup
         self._study = optuna.create_study(direction="maximize", sampler=RandomSampler(seed=seed))
         self._asked: dict[str, Trial] = {}
+        self._history: list[Told] = []
         self._lessons: list[tuple[Assignment, Mapping[str, float]]] = []
 
     def restore(self, history: Sequence[Told]) -> None:
         """Learn all that an earlier tuner was told."""
-        for told in history:
-            self._study.add_trial(self._finished(told))
-            self._lessons.append((told.assignment, told.constraints))
+        self._history += history
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget all but what is worth remembering."""
+        self._study = optuna.create_study(
+            direction="maximize", sampler=RandomSampler(seed=self._seed)
+        )
+        self._asked.clear()
+        kept = remembered(self._history)
+        self._study.add_trials([self._finished(told) for told in kept])
+        self._lessons = [(told.assignment, told.constraints) for told in kept]
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
         """A point that was not tried yet, or None when none was found.
@@ -116,6 +133,10 @@ class Sampler:
 
     def tell(self, told: Told) -> None:
         """Learn one more trial. A point that was never asked for is added all the same."""
+        self._history.append(told)
+        if len(self._lessons) >= MEMORY + _FRESH:
+            self._begin_anew()
+            return
         self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
@@ -166,6 +187,28 @@ class Sampler:
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})
+
+
+def remembered(history: Sequence[Told]) -> list[Told]:
+    """What of a long history the sampler works with: the best, and the newest of the others.
+
+    TPE compares the best 25 trials with all others, and its time grows with their number; several
+    hundred of them say as much as ten thousand. The answer depends on the history alone, and it changes
+    all at once every so often, so that a study that was resumed goes on as if it never had stopped.
+    """
+    if len(history) <= MEMORY + _FRESH:
+        return list(history)
+    edge = MEMORY + (len(history) - MEMORY - 1) // _FRESH * _FRESH
+    ranked = sorted(range(edge), key=lambda place: _merit(history[place]))
+    best = set(ranked[:_BEST])
+    others = [place for place in range(edge) if place not in best][-(MEMORY - _BEST) :]
+    return [history[place] for place in sorted({*best, *others})] + list(history[edge:])
+
+
+def _merit(told: Told) -> tuple[float, float]:
+    """What trials are ranked by: how little they violate, then their value."""
+    violation = sum(max(0.0, v) for v in told.constraints.values())
+    return (violation, -told.value)
 
 
 def key(assignment: Assignment) -> str:

@@ -42,6 +42,25 @@ def whole_environment(recipe: dict[str, str], deployment: Deployment) -> dict[st
     return {**base, **environment(recipe, deployment), **secrets(deployment)}
 
 
+def container_environment(
+    recipe: dict[str, str], needs: dict[str, str], deployment: Deployment
+) -> dict[str, str]:
+    """The environment that an engine gets in a container, beyond what its image sets.
+
+    Nothing of the tuner's own is inherited: its paths mean nothing inside. Secrets are taken from
+    it all the same, at the last moment.
+
+    Args:
+        recipe: What serving needs.
+        needs: What only containers of the recipe need.
+        deployment: What the trial asks; it wins.
+
+    Raises:
+        UserError: When a secret that the deployment names is not set.
+    """
+    return {**needs, **environment(recipe, deployment), **secrets(deployment)}
+
+
 def secrets(deployment: Deployment) -> dict[str, str]:
     """The secrets of a deployment with their values.
 

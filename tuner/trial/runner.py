@@ -33,6 +33,7 @@ from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.recovery import HOST
 from tuner.trial.retry import again
+from tuner.trial.scrub import scrub
 from tuner.verdict import Judgement, TrialStage
 
 
@@ -247,6 +248,7 @@ class TrialRunner:
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
+        scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
         return self._advance(
             live.trial,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
@@ -21,13 +22,14 @@ from tuner.spec import (
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.trial.budget import Spending, spent
+from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.finalists import Repeat
 from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
+from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import failed_constraints, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
@@ -62,6 +64,7 @@ class StudyRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._runner = TrialRunner(study)
+        self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
         self._finals = Finals(study, again=self._again, offer=self._offer)
@@ -113,7 +116,7 @@ class StudyRunner:
     def _restore(self) -> None:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
-        self._sampler.restore([t for row in self._trials() if (t := _told(row)) is not None])
+        self._sampler.restore(told_history(self._trials()))
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
@@ -128,7 +131,8 @@ class StudyRunner:
             self._offer(
                 Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
             )
-        first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        known = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        first = self._study.ledger.trial(self._study.row.id, known.number)
         judgement = first.judgement or {}
         if first.stage is Stage.TOLD and (first.metrics is None or judgement.get("failed")):
             said = judgement.get("advice", "")
@@ -142,17 +146,17 @@ class StudyRunner:
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
-        for written in first_points(space, context)[len(self._of(Origin.FIRST)) :]:
+        for written in first_points(space, context)[len(self._known.of(Origin.FIRST)) :]:
             if self._stopped or self._spent_out():
                 return
             chosen = assignment(space, written, context)
-            if key(chosen) not in self._taken():
+            if key(chosen) not in self._known.taken():
                 self._offer(Origin.FIRST, written, chosen)
 
     def _search(self) -> None:
         rejected = 0
         while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
-            chosen = self._sampler.ask(len(self._trials()), self._taken())
+            chosen = self._sampler.ask(len(self._trials()), self._known.taken())
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
@@ -297,18 +301,11 @@ class StudyRunner:
         return self._study.wishes.ending
 
     def _trials(self) -> list[TrialRow]:
-        return self._study.ledger.trials(self._study.row.id)
-
-    def _of(self, origin: Origin) -> list[TrialRow]:
-        return [t for t in self._trials() if t.origin is origin]
-
-    def _taken(self) -> set[str]:
-        return {key(t.assignment) for t in self._trials() if t.assignment is not None}
+        return self._known.all()
 
     def spending(self) -> Spending:
         """What the study has spent so far."""
-        steps = self._study.ledger.transitions(self._study.row.id)
-        return spent(self._trials(), steps, session=time.monotonic() - self._began)
+        return self._known.spending(time.monotonic() - self._began)
 
     def _spent_out(self) -> bool:
         """Whether one more trial does not fit into the budget."""
@@ -324,6 +321,11 @@ class StudyRunner:
             "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
         )
         return min(left, default=0.0) < 0
+
+
+def told_history(trials: Sequence[TrialRow]) -> list[Told]:
+    """What the sampler was told of trials, in the order of their numbers."""
+    return [told for trial in trials if (told := _told(trial)) is not None]
 
 
 def _told(trial: TrialRow) -> Told | None:
