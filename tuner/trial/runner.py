@@ -24,6 +24,7 @@ from tuner.trial.context import Study
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import compile_cache, environment, whole_environment
 from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.exercise import read_exercise
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
@@ -238,6 +239,7 @@ class TrialRunner:
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
                 "quality": {**self._probing.found(live.trial), "after": after},
+                "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
             },
             score=measured.score,
             feasible=measured.feasible and floor.ok,
