@@ -17,7 +17,7 @@ from tuner.launch.residue import find_members
 from tuner.search.sampler import key
 from tuner.store import ledger as module
 from tuner.store.ledger import Ledger
-from tuner.store.rows import LaunchRow, Origin, TrialRow
+from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -148,8 +148,3 @@ def violations(found: Outcome, expected: Outcome, launches: tuple[LaunchRow, ...
     if rest := left((*found.launches, *launches)):
         wrong.append(f"left: {rest}")
     return wrong
-
-
-def search_points(found: Outcome) -> list[TrialRow]:
-    """Trials that the sampler asked for."""
-    return [t for t in found.trials if t.origin is Origin.SEARCH]

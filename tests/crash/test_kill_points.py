@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import signal
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.crash.dying import AFTER, BEFORE, Job
 from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
 from tests.fakes.world import World
 from tuner.launch import shm
+from tuner.store.rows import Origin
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(1800)]
 
@@ -28,14 +30,14 @@ SMALL: dict[str, Any] = {
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 4, 4096], "baseline": 1},
     },
     "first": [{"kv_space": 4096}, {"kv_space": 4}],
-    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "search": {"sampler": "random", "finalists": {"count": 0}},
     "budget": {"trials": 3},
 }
 """A baseline, a point that is rejected, one whose engine does not come up, one of the search."""
 
 WHOLE: dict[str, Any] = {
     **SMALL,
-    "rules": [{"require": "seqs <= 8", "reason": "more is not served"}],
+    "rules": [{"require": "seqs <= 4", "reason": "more is not served"}],
     "parameters": {
         **SMALL["parameters"],
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8, 16], "baseline": 1},
@@ -45,8 +47,9 @@ WHOLE: dict[str, Any] = {
 }
 """The same with a rule that the search runs into, more of the search, and repeats."""
 
-ENV = {"FAKE_MEMORY_GIB": "3", "FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1"}
-"""Memory that runs out, and a port that is busy when two of the trials start."""
+MEMORY = {"FAKE_MEMORY_GIB": "3"}
+BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1"}
+"""A port that is busy when two of the trials start, so that they are started again."""
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Suite:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Iterator[Suite]:
-    world = World(tmp_path / "world", SMALL, recipe_env=ENV).make()
+    world = World(tmp_path / "world", SMALL, recipe_env=dict(MEMORY)).make()
     queue: SimpleQueue[Nursery] = SimpleQueue()
     nurseries = [Nursery(tmp_path / "cache") for _ in range(NURSERIES)]
     for nursery in nurseries:
@@ -128,18 +131,20 @@ def run(suite: Suite, points: list[tuple[int, str]], expected: Outcome) -> None:
 
 
 def first_of_each(labels: list[str]) -> list[int]:
-    """The first point at which each kind of change happens."""
+    """The first point at which each transition and each launch record happens."""
     kinds: dict[str, int] = {}
-    for number, label in enumerate(labels, 1):
-        kinds.setdefault(label, number)
+    for number, (before, label) in enumerate(itertools.pairwise(["", *labels]), 1):
+        if label.startswith(("trial", "launch")):
+            kinds.setdefault(f"{label} again" if label == before else label, number)
     return sorted(kinds.values())
 
 
-def test_killed_at_each_kind_of_change(suite: Suite) -> None:
+def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
     expected, labels = suite.reference()
-    assert expected.status == "finished"
-    assert [t.attempt for t in expected.trials] == [2, 0, 1, 2]
+    assert (expected.status, left(expected.launches)) == ("finished", [])
+    assert [t.attempt for t in expected.trials] == [1, 0, 1, 1]
     points = [(point, when) for point in first_of_each(labels) for when in (BEFORE, AFTER)]
+    assert len(points) >= 30
     run(suite, points, expected)
 
 
@@ -147,12 +152,11 @@ def test_killed_at_each_kind_of_change(suite: Suite) -> None:
 def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
     suite.world.changes.clear()
     suite.world.changes.update(WHOLE)
-    suite.world.write_space()
+    suite.world.recipe_env.update(BUSY)
+    suite.world.make()
     expected, labels = suite.reference()
+    assert [t.attempt for t in expected.trials][:4] == [2, 0, 1, 2]
+    assert any(t.origin is Origin.REPEAT for t in expected.trials)
+    assert any(t.verdict == "rejected_by_rule" for t in expected.trials)
     points = [(n, when) for n in range(1, len(labels) + 1) for when in (BEFORE, AFTER)]
     run(suite, points, expected)
-
-
-def test_nothing_is_left_of_a_study_that_was_never_killed(suite: Suite) -> None:
-    expected, _ = suite.reference()
-    assert left(expected.launches) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sqlite3
 from typing import Any
 
 from tuner.store.ledger import Ledger
@@ -17,7 +18,7 @@ study: {name}
 engine: {{recipe: cpu, model: {{make: tiny-hybrid}}}}
 parameters:
   seqs: {{flag: --max-num-seqs, choices: [1, 2, 4, 8], baseline: 1}}
-  batch: {{flag: --max-num-batched-tokens, range: [256, 8192], baseline: 512}}
+  batch: {{flag: --max-num-batched-tokens, integer: {{low: 256, high: 20000}}, baseline: 512}}
 budget: {{trials: {trials}}}
 workload: {{kind: conversations, conversations: 1, turns: 1, concurrency: 1, system_tokens: 10,
   turn_tokens: 10, output_tokens: 4, request_timeout: 10s, time_limit: 10s}}
@@ -44,6 +45,37 @@ def metrics(number: int, margin: float) -> dict[str, Any]:
     figures = {f"figure_{n}": number + n / 7 for n in range(40)}
     load = {"weight": 1.0, "figures": figures, "gates": gates(margin)}
     return {"score": 1.0, "tier": "feasible", "shortfall": 0.0, "workloads": {"main": load}}
+
+
+_BLOCK = 100
+
+
+def fill_large(ledger: Ledger, name: str, *, trials: int) -> StudyRow:
+    """As :func:`fill`, for thousands: a hundred trials are written, and then copied in the tables."""
+    row = fill(ledger, name, trials=_BLOCK)
+    with ledger.change() as db:
+        for offset in range(_BLOCK, trials, _BLOCK):
+            for table, key in (("trials", "number"), ("transitions", "id"), ("events", "id")):
+                _copy(db, table, key, row.id, offset)
+    return row
+
+
+def _copy(db: sqlite3.Connection, table: str, key: str, study: int, offset: int) -> None:
+    names = [row["name"] for row in db.execute("SELECT name FROM pragma_table_info(?)", [table])]
+    kept = [name for name in names if name not in {"sum", "id"}]
+    batch = f"256 + number + {offset}"
+    other = {
+        "number": f"number + {offset}",
+        "origin": "CASE origin WHEN 'baseline' THEN 'search' ELSE origin END",
+        "params": f"json_set(params, '$.batch', {batch})",
+        "assignment": f"json_set(assignment, '$.batch', {batch})",
+    }
+    chosen = ", ".join(other.get(name, name) for name in kept)
+    into = f"INSERT INTO {table}({', '.join(kept)})"
+    db.execute(
+        f"{into} SELECT {chosen} FROM {table} WHERE study=? AND number<? ORDER BY {key}",  # noqa: S608 - our names
+        (study, _BLOCK),
+    )
 
 
 def fill(ledger: Ledger, name: str, *, trials: int) -> StudyRow:

@@ -42,5 +42,6 @@ def test_what_was_found_is_taken_and_overridden(build: Build) -> None:
     machine = Found([Card(32 << 30), Card(16 << 30), Card(None)], 8, 1 << 36)
     assert Hardware.of(machine) == Hardware(3, 8, 1 << 36, 0)
     assert Hardware.of(Found([], 2, 5)) == Hardware(0, 2, 5, 0)
-    space = build("hardware: {devices: 8, device_memory: 1GiB}")
+    asks = "rules: [{forbid: seqs > hardware.devices * hardware.device_memory_gib, reason: why}]"
+    space = build(f"hardware: {{devices: 8, device_memory: 1GiB}}\n{asks}")
     assert Context.of(space, machine).hardware == Hardware(8, 8, 1 << 36, 1 << 30)

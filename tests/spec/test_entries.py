@@ -104,7 +104,7 @@ def _count(divisors: list[int], total: int, count: int, *, equal: bool) -> int:
             "g has no combination left: hardware.devices is 0",
         ),
         ("parallel: {members: [a], equals: hardware.devices}", "hardware.devices is 0, and sizes"),
-        ("parallel: {members: [a], equals: 2.5 * 2}", "is 5.0, and sizes share out a whole number"),
+        ("parallel: {members: [a], equals: 2.5 * 3}", "is 7.5, and sizes share out a whole number"),
         ("{points: [{a: x}], require: a > 1}", "'>' needs numbers"),
         ("{points: [{a: 1}], require: a}", "a must be true or false"),
         (

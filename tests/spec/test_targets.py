@@ -5,43 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tuner.errors import SpaceError
-from tuner.spec import SearchSpace, notes
+from tuner.spec import SearchSpace
 
 Build = Callable[..., SearchSpace]
-
-
-def test_fixed_values_that_a_tuned_one_replaces_are_listed(build: Build) -> None:
-    space = build(
-        """
-        engine:
-          recipe: cpu
-          model: {make: tiny-hybrid}
-          flags:
-            --max-num-seqs: 4
-            --no-enable-prefix-caching: true
-            --enforce-eager: true
-            --listed: {list: [1, 2], join: comma}
-            --compilation-config: {level: 3}
-            --kept: 1
-          env: {A: "1", B: {from_env: OUT}}
-        parameters:
-          max_num_seqs: {flag: max_num_seqs, choices: [1, 2], baseline: 1}
-          cache: {flag: --enable-prefix-caching, switch: pair, baseline: true}
-          eager: {flag: --enforce-eager, switch: bare, baseline: true, when: cache}
-          level: {flag: -cc, leaf: level, choices: [0, 3], baseline: 3}
-          mode: {bundle: {x: {env: {A: "2", B: "3"}}, y: {}}, baseline: y}
-        computed:
-          listed: {flag: --listed, value: max_num_seqs + 1}
-        """
-    )
-    assert notes(space) == [
-        "flag --max-num-seqs: fixed 4, tuned by max_num_seqs; the tuned value wins",
-        "flag --enable-prefix-caching: fixed --no-enable-prefix-caching, tuned by cache; the tuned value wins",
-        "flag --enforce-eager: fixed on, tuned by eager; the tuned value wins where cache",
-        "env A: fixed 1, tuned by mode = x; the tuned value wins",
-        "env B: fixed from the environment (OUT), tuned by mode = x; the tuned value wins",
-        "flag --listed: fixed 1, 2, computed by listed; the computed value wins",
-    ]
 
 
 def declared(*parameters: str) -> str:

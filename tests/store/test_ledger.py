@@ -267,3 +267,17 @@ def test_nan_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="JSON"):
             ledger.advance(trial, Stage.STARTING, metrics={"x": float("nan")})
         assert ledger.trial(trial.study, 0).stage is Stage.PLANNED
+
+
+def test_a_reader_in_the_writers_process_does_not_drop_its_locks(tmp_path: Path) -> None:
+    """Else another process that closes its connection takes itself for the last and removes the log."""
+    with Ledger(tmp_path, write=True) as ledger:
+        study = new_study(ledger)
+        for n in range(5):
+            Ledger(tmp_path, write=False).close()
+            ledger.note(study, "note", {"n": n})
+            worker = [sys.executable, "-c", _WORKER, str(tmp_path), str(n)]
+            subprocess.run(worker, check=True)
+        assert (tmp_path / "ledger.sqlite-wal").exists()
+    with Ledger(tmp_path, write=True) as ledger:
+        assert len(ledger.events(study, kinds=["note"])) == 5 * 41

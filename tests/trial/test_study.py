@@ -86,7 +86,7 @@ def test_no_point_runs_twice_and_the_space_can_be_exhausted(tmp_path: Path) -> N
 def test_a_study_is_repeatable_by_its_seed(tmp_path: Path) -> None:
     changes = {
         "budget": {"trials": 4},
-        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+        "search": {"sampler": "random", "finalists": {"count": 0}},
     }
     one = run(World(tmp_path / "one", changes).make())
     two = run(World(tmp_path / "two", changes).make())
@@ -110,7 +110,7 @@ def test_a_rule_rejects_without_a_start(tmp_path: Path) -> None:
 def test_a_stopped_study_goes_on_as_if_it_had_not_been(tmp_path: Path, stage: str) -> None:
     changes = {
         "budget": {"trials": 4},
-        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+        "search": {"sampler": "random", "finalists": {"count": 0}},
     }
     whole = run(World(tmp_path / "whole", changes).make())
     world = World(tmp_path / "stopped", changes).make()

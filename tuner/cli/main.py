@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -54,6 +55,8 @@ def run() -> None:
     """Run the command line; a mistake of the user's prints one line and no traceback."""
     from tuner.cli import register
 
+    # Our problems are small: threads would only slow them, and disturb an engine that is measured.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     register.commands(app)
     try:
         app()

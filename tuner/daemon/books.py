@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import queue
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from tuner.errors import TunerError
 from tuner.store.ledger import Ledger
 from tuner.store.queue import Queue
 from tuner.store.redact import NOTHING, Redactor
+
+_READERS = 8
+"""Readers that are kept open for the next question."""
 
 
 class Books:
@@ -27,8 +32,9 @@ class Books:
     def __init__(self, state: Path, *, write: bool) -> None:
         self.state = state
         self._lock = threading.RLock()
-        self._ledger = Ledger(state, write=True) if write else None
+        self._ledger = Ledger(state, write=True, later=True) if write else None
         self._secrets: dict[int, dict[str, str]] = {}
+        self._idle: queue.SimpleQueue[Ledger] = queue.SimpleQueue()
 
     @property
     def writable(self) -> bool:
@@ -45,12 +51,44 @@ class Books:
 
     @contextlib.contextmanager
     def read(self) -> Iterator[Ledger]:
-        """The ledger to read in; not to be shared between threads."""
-        with Ledger(self.state, write=False) as ledger:
+        """The ledger to read in, for one thread at a time."""
+        ledger = self._reader()
+        try:
             yield ledger
+        except TunerError:
+            self._put_back(ledger)
+            raise
+        except BaseException:
+            ledger.close()
+            raise
+        self._put_back(ledger)
+
+    def _reader(self) -> Ledger:
+        """A reader that is idle, or a new one: opening one is a look at the whole file."""
+        try:
+            return self._idle.get_nowait()
+        except queue.Empty:
+            return Ledger(self.state, write=False)
+
+    def _put_back(self, ledger: Ledger) -> None:
+        if self.writable and self._idle.qsize() < _READERS:
+            self._idle.put(ledger)
+        else:
+            ledger.close()
+
+    def verify(self) -> None:
+        """Look at the sum of every row of the ledger, before anything is changed in it.
+
+        Raises:
+            LedgerCorrupt: When a row is not what tuner wrote.
+        """
+        if self._ledger is not None:
+            self._ledger.db.verify()
 
     def close(self) -> None:
         """Give the folder back."""
+        while not self._idle.empty():
+            self._idle.get().close()
         if self._ledger is not None:
             with self._lock:
                 self._ledger.close()

@@ -85,7 +85,7 @@ class Client:
             if self._http is None:
                 answer = asyncio.run(_read_only(self.state, method, path, given))
             else:
-                answer = self._http.request(method, path, params=given, json=body)
+                answer = self._http.request(method, path, params=given or None, json=body)
         except httpx.TransportError as error:
             raise DaemonGone(f"the daemon does not answer: {error}") from error
         _raise_problem(answer)
@@ -148,4 +148,4 @@ async def _read_only(state: Path, method: str, path: str, query: dict[str, Any])
     service = Service(Books(state, write=False), Hub(), Machine())
     transport = httpx.ASGITransport(app=make_app(service))  # its server has no port: not TCP
     async with httpx.AsyncClient(transport=transport, base_url="http://tuner") as http:
-        return await http.request(method, path, params=query)
+        return await http.request(method, path, params=query or None)

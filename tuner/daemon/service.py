@@ -16,6 +16,9 @@ from tuner.daemon.machine import Machine
 from tuner.daemon.problems import Refused
 from tuner.daemon.supervisor import Supervisor
 
+_CHECK = 20.0
+"""Seconds that a request waits for the daemon to look its ledger over, when it has just started."""
+
 
 @dataclass(slots=True)
 class Service:
@@ -63,6 +66,8 @@ class Service:
             raise Refused(503, "no daemon runs: start one with `tuner daemon start`")
         if self.supervisor.stopping:
             raise Refused(503, "the daemon is ending: try again when a new one runs")
+        if not self.supervisor.await_sound(_CHECK):
+            raise Refused(503, "the daemon still looks its ledger over: try again")
         return self.supervisor
 
 

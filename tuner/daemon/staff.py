@@ -127,8 +127,8 @@ class Worker:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment, for a child that stands in another folder."""
-    env = dict(os.environ)
+    """This process's environment, for a child of ours that stands in another folder."""
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # small problems: threads only disturb
     if path := env.get("PYTHONPATH"):
         # What is relative was meant from the folder in which this process was started.
         env["PYTHONPATH"] = os.pathsep.join(str(Path(p).absolute()) for p in path.split(os.pathsep))

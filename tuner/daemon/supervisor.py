@@ -71,6 +71,7 @@ class Supervisor:
         self._over = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._guard = threading.Lock()
+        self._sound = threading.Event()
         self.recovering = True
         self.stopping = False
         self.problem: str | None = None
@@ -87,6 +88,10 @@ class Supervisor:
     def busy(self) -> bool:
         """Whether anything runs or waits to run."""
         return bool(self._workers) or bool(self.waiting) or self.recovering
+
+    def await_sound(self, seconds: float) -> bool:
+        """Wait until the ledger was looked at, and may be changed; whether it may."""
+        return self._sound.wait(seconds)
 
     # --- what others wish; from any thread ---------------------------------------------------------
 
@@ -150,6 +155,8 @@ class Supervisor:
             self._over.set()
 
     async def _run(self) -> None:
+        await asyncio.to_thread(self._books.verify)
+        self._sound.set()
         await asyncio.to_thread(self._leftovers.recover)
         self.recovering = False
         self._hub.hint()

@@ -18,10 +18,10 @@ from tuner.daemon.supervisor import Supervisor
 from tuner.errors import TunerError
 from tuner.spec import SearchSpace
 from tuner.store.ledger import Ledger
-from tuner.store.overview import Overview, engine_seconds, overview
+from tuner.store.overview import Overview, overview, seconds_by_trial
 from tuner.store.queue import Entry, Queue
 from tuner.store.rows import Origin, StudyRow, TrialRow
-from tuner.trial.budget import stage_seconds
+from tuner.trial.budget import engine_seconds, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
 from tuner.trial.summary import command_of, failed_gates, margins, trial_json
@@ -113,12 +113,12 @@ class Views:
 
 def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
     """All that is known of a trial."""
-    stages = stage_seconds(ledger.transitions(row.id, trial.number))
+    steps = ledger.transitions(row.id, trial.number)
     return TrialDetail(
         **trial_json(trial),
-        seconds=round(engine_seconds(ledger, row.id).get(trial.number, 0.0), 3),
+        seconds=round(engine_seconds(steps), 3),
         missed=failed_gates(trial) if trial.feasible is False else [],
-        stages={str(stage): round(seconds, 3) for stage, seconds in stages.items()},
+        stages={str(stage): round(seconds, 3) for stage, seconds in stage_seconds(steps).items()},
         **command_of(row, trial),
     )
 
@@ -136,7 +136,7 @@ def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, An
 
 
 def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:
-    seconds: Mapping[int, float] = engine_seconds(ledger, study)
+    seconds: Mapping[int, float] = seconds_by_trial(ledger, study)
     typical = statistics.median(seconds.values()) if seconds else 0.0
     return Spent(trials=found.launched, engine=sum(seconds.values()), typical=typical)
 
@@ -150,12 +150,11 @@ def _finals(ledger: Ledger, study: int) -> int:
     said = ledger.events(study, kinds=["finalists"])
     if not said:
         return 0
-    row = ledger.db.row(
+    ((done,),) = ledger.db.rows(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?",
         (study, Origin.REPEAT, said[-1].at),
     )
-    done = 0 if row is None else int(row[0])
-    return max(0, int(said[-1].data["starts"]) - done)
+    return max(0, int(said[-1].data["starts"]) - int(done))
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:

@@ -18,6 +18,7 @@ import httpx
 
 from tuner.launch.base import Exit, Launch
 from tuner.launch.logfile import LogTail
+from tuner.load.endpoint import PLAIN
 
 _POLL = 0.25
 _FIRST_POLL = 0.05  # an engine that starts in no time is seen in no time
@@ -118,7 +119,9 @@ class _Wait:
     def run(self) -> Waited:
         with (
             self._tail,
-            httpx.Client(base_url=self._launch.base_url, timeout=5.0, trust_env=False) as client,
+            httpx.Client(
+                base_url=self._launch.base_url, timeout=5.0, trust_env=False, verify=PLAIN
+            ) as client,
         ):
             while True:
                 if found := self._look(client):

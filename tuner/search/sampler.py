@@ -29,6 +29,13 @@ from tuner.spec.axes import Assignment, Axis
 
 _TRIES = 30
 
+MEMORY = 600
+"""Trials that the sampler remembers, at least, of a history that is longer."""
+_BEST = 150
+"""How many of them are the best ones, however old."""
+_FRESH = 150
+"""Trials after which the remembered ones are chosen anew."""
+
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
@@ -40,11 +47,14 @@ class Told:
         assignment: The point that ran, on the sampler's axes.
         value: The objective, higher is better; finite, also for a trial that failed.
         constraints: Violations by name, always the same names; at most 0 is feasible.
+        ended_after: For a trial that was ended early, the segments that were seen; its value is
+            then an estimate. None for all others.
     """
 
     assignment: Assignment
     value: float
     constraints: Mapping[str, float]
+    ended_after: int | None = None
 
 
 class Sampler:
@@ -64,13 +74,23 @@ class Sampler:
         self._startup = startup
         self._study = optuna.create_study(direction="maximize", sampler=RandomSampler(seed=seed))
         self._asked: dict[str, Trial] = {}
+        self._history: list[Told] = []
         self._lessons: list[tuple[Assignment, Mapping[str, float]]] = []
 
     def restore(self, history: Sequence[Told]) -> None:
         """Learn all that an earlier tuner was told."""
-        for told in history:
-            self._study.add_trial(self._finished(told))
-            self._lessons.append((told.assignment, told.constraints))
+        self._history += history
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget all but what is worth remembering."""
+        self._study = optuna.create_study(
+            direction="maximize", sampler=RandomSampler(seed=self._seed)
+        )
+        self._asked.clear()
+        kept = remembered(self._history)
+        self._study.add_trials([self._finished(told) for told in kept])
+        self._lessons = [(told.assignment, told.constraints) for told in kept]
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
         """A point that was not tried yet, or None when none was found.
@@ -113,6 +133,10 @@ class Sampler:
 
     def tell(self, told: Told) -> None:
         """Learn one more trial. A point that was never asked for is added all the same."""
+        self._history.append(told)
+        if len(self._lessons) >= MEMORY + _FRESH:
+            self._begin_anew()
+            return
         self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
@@ -120,7 +144,11 @@ class Sampler:
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
-        self._study.tell(trial, told.value)
+        if told.ended_after is None:
+            self._study.tell(trial, told.value)
+            return
+        trial.report(told.value, told.ended_after)
+        self._study.tell(trial, state=TrialState.PRUNED)
 
     def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
         seed = _mix(self._seed, number, attempt)
@@ -146,8 +174,11 @@ class Sampler:
 
     def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
         by_name = {axis.name: axis for axis in self._axes}
+        ended = told.ended_after
         return create_trial(
+            state=TrialState.COMPLETE if ended is None else TrialState.PRUNED,
             value=told.value,
+            intermediate_values={} if ended is None else {ended: told.value},
             params=dict(told.assignment),
             distributions={name: _distribution(by_name[name]) for name in told.assignment},
             constraints=dict(told.constraints),
@@ -156,6 +187,28 @@ class Sampler:
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})
+
+
+def remembered(history: Sequence[Told]) -> list[Told]:
+    """What of a long history the sampler works with: the best, and the newest of the others.
+
+    TPE compares the best 25 trials with all others, and its time grows with their number; several
+    hundred of them say as much as ten thousand. The answer depends on the history alone, and it changes
+    all at once every so often, so that a study that was resumed goes on as if it never had stopped.
+    """
+    if len(history) <= MEMORY + _FRESH:
+        return list(history)
+    edge = MEMORY + (len(history) - MEMORY - 1) // _FRESH * _FRESH
+    ranked = sorted(range(edge), key=lambda place: _merit(history[place]))
+    best = set(ranked[:_BEST])
+    others = [place for place in range(edge) if place not in best][-(MEMORY - _BEST) :]
+    return [history[place] for place in sorted({*best, *others})] + list(history[edge:])
+
+
+def _merit(told: Told) -> tuple[float, float]:
+    """What trials are ranked by: how little they violate, then their value."""
+    violation = sum(max(0.0, v) for v in told.constraints.values())
+    return (violation, -told.value)
 
 
 def key(assignment: Assignment) -> str:

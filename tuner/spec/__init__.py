@@ -7,6 +7,7 @@ from tuner.spec.context import Context, Hardware
 from tuner.spec.deployment import Deployment
 from tuner.spec.describe import describe
 from tuner.spec.load import load_space, parse_space
+from tuner.spec.notes import notes
 from tuner.spec.parameter import Rule
 from tuner.spec.points import (
     Point,
@@ -20,7 +21,6 @@ from tuner.spec.points import (
 from tuner.spec.resolve import resolve, violations
 from tuner.spec.soundness import check
 from tuner.spec.space import Load, SearchSpace, difference
-from tuner.spec.targets import notes
 
 __all__ = [
     "Assignment",

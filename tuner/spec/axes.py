@@ -152,7 +152,9 @@ def exists(plan: Layout, axis: str, names: Mapping[str, Value]) -> bool:
         return is_active(plan.space.document, axis, names)
     except ExpressionError as error:
         key = "groups" if axis in plan.entries else "parameters"
-        raise plan.space.source.error((key, axis, "when"), f"{axis}: {error}") from error
+        raise plan.space.source.error(
+            (key, axis, "when"), f"{axis}: {error}", "make it hold for every value that it meets"
+        ) from error
 
 
 def _conditional(axis: Axis, bare: Layout) -> Axis:

@@ -25,6 +25,9 @@ _WANTED: Mapping[str, str] = {
     "tuple_type": "a list",
     "none_required": "null",
 }
+_OF_CONTENT = frozenset({"value_error", "assertion_error"})
+"""Of the right kind, and wrong all the same: of a choice between kinds, that is what to say."""
+
 _BOUNDS: Mapping[str, tuple[str, str]] = {
     "greater_than": ("above", "gt"),
     "greater_than_equal": ("at least", "ge"),
@@ -48,7 +51,9 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
     placed = [(source.place(_way(item["loc"])), item) for item in unknown or details]
     place, first = min(placed, key=lambda pair: source.line(pair[0]))
     here = [item for other, item in placed if other == place]
-    message, mend = _unknown(first, place, model) if unknown else _words(here, place, source)
+    message, mend = (
+        _unknown(first, place, source, model) if unknown else _words(here, place, source)
+    )
     more = len({other for other, _ in placed}) - 1
     if more and not unknown:
         message = f"{message} (and {more} more)"
@@ -57,8 +62,10 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return close[0] if close else None
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
+    begun = (name for name in names if len(word) > 2 and name.startswith(word))
+    return close[0] if close else next(begun, None)
 
 
 def _way(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -78,13 +85,22 @@ def _name(place: Place) -> str:
     return text.removeprefix(".") or "the file"
 
 
-def _unknown(item: ErrorDetails, place: Place, model: type[BaseModel]) -> tuple[str, str]:
-    guess = nearest(str(place[-1]), _siblings(item, model))
+def _unknown(
+    item: ErrorDetails, place: Place, source: Document, model: type[BaseModel]
+) -> tuple[str, str]:
+    key, known = str(place[-1]), _siblings(item, model)
+    if key in known:
+        return f"{_name(place)} does not go with the other keys there", "delete it"
+    if source.at(place) is None and not key.isidentifier():
+        return f"unknown key {_name(place)}", "quote the text before it, as it holds a comma"
+    guess = nearest(key, known)
     return f"unknown key {_name(place)}", f"did you mean {guess}?" if guess else "delete it"
 
 
 def _words(items: list[ErrorDetails], place: Place, source: Document) -> tuple[str, str | None]:
     """What is wrong at a place, and the mend; of a choice between kinds, all that are wanted."""
+    if unfit := next((item for item in items if item["type"] in _OF_CONTENT), None):
+        return f"{_name(place)}: {unfit['ctx']['error']}", None
     wanted = list(dict.fromkeys(_WANTED[i["type"]] for i in items if i["type"] in _WANTED))
     if wanted:
         wanted += [str(i["ctx"]["expected"]) for i in items if i["type"] == "literal_error"]
@@ -99,8 +115,6 @@ def _words(items: list[ErrorDetails], place: Place, source: Document) -> tuple[s
     if kind in _BOUNDS:
         words, bound = _BOUNDS[kind]
         return f"{name} must be {words} {context[bound]}", None
-    if kind in {"value_error", "assertion_error"}:
-        return f"{name}: {context['error']}", None
     return _rarer(kind, context, name, item["msg"])
 
 

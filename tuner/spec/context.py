@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from tuner.spec.document import SpaceDocument
 from tuner.spec.evaluation import Value
@@ -12,6 +12,14 @@ from tuner.spec.limits import HardwareOverride
 from tuner.spec.workload import Workload
 
 GIB = 2**30
+
+HARDWARE_FACTS: Final[Mapping[str, str]] = {
+    "devices": "hardware.devices",
+    "cores": "hardware.cores",
+    "memory": "hardware.memory_gib",
+    "device_memory": "hardware.device_memory_gib",
+}
+"""The keys of ``hardware``, and the names by which expressions ask for them."""
 
 
 class Device(Protocol):
@@ -74,10 +82,10 @@ class Hardware:
     def facts(self) -> dict[str, int | float]:
         """The names that expressions use, and their values."""
         return {
-            "hardware.devices": self.devices,
-            "hardware.cores": self.cores,
-            "hardware.memory_gib": self.memory_bytes / GIB,
-            "hardware.device_memory_gib": self.device_memory_bytes / GIB,
+            HARDWARE_FACTS["devices"]: self.devices,
+            HARDWARE_FACTS["cores"]: self.cores,
+            HARDWARE_FACTS["memory"]: self.memory_bytes / GIB,
+            HARDWARE_FACTS["device_memory"]: self.device_memory_bytes / GIB,
         }
 
 

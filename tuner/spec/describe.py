@@ -9,15 +9,14 @@ from tuner.spec.axes import Layout, layout
 from tuner.spec.checks.parameters import domain_text
 from tuner.spec.context import Context
 from tuner.spec.dependencies import group_of
-from tuner.spec.limits import Amount
-from tuner.spec.parameter import Parameter
+from tuner.spec.notes import notes
+from tuner.spec.parameter import Group, Parameter
 from tuner.spec.points import baseline, first_points, grid_size
-from tuner.spec.resolve import resolve
 from tuner.spec.score import Gates
 from tuner.spec.soundness import check
 from tuner.spec.space import SearchSpace
-from tuner.spec.targets import notes
 from tuner.spec.values import key, label
+from tuner.spec.wording import amount, fields, fixed_value
 
 _AT_MOST = frozenset({"ttft_p90_s"})
 
@@ -46,8 +45,8 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
         ("quality", _quality(space)),
         ("score", _score(space)),
         ("limits", _limits(space, context)),
-        ("notes", iter(notes(space))),
-        ("baseline", iter([resolve(space, baseline(space, context), context).command_line])),
+        ("export", _export(space)),
+        ("notes", iter(notes(space, context))),
     )
     lines: list[str] = []
     for title, body in sections:
@@ -77,12 +76,19 @@ def _engine(space: SearchSpace) -> Iterator[str]:
     manner = "as a process" if engine.launch == "process" else "in a container"
     yield f"recipe {', '.join(space.recipes)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
+    if engine.port is not None:
+        yield f"port {engine.port} on 127.0.0.1"
+    for flag, value in engine.flags.items():
+        yield f"flag {flag}: {fixed_value(flag, value)}"
+    for name, content in engine.env.items():
+        yield f"env {name}: {fixed_value(name, content)}"
     if engine.allow_code:
         yield "flags and variables that load code are allowed (allow_code: true)"
-    for name, secret in engine.env.items():
-        source = getattr(secret, "from_env", None)
-        if source is not None:
-            yield f"env {name} is taken from ${source} at each start"
+    deadlines = engine.deadlines
+    yield (
+        f"deadlines: start {format_seconds(deadlines.start)}, silence "
+        f"{format_seconds(deadlines.silence)}, stop {format_seconds(deadlines.stop)}"
+    )
 
 
 def _parameters(space: SearchSpace) -> Iterator[str]:
@@ -108,16 +114,32 @@ def _groups(space: SearchSpace, plan: Layout) -> Iterator[str]:
     for name, group in space.groups.items():
         when = f"; exists when {group.when}" if group.when else ""
         count = len(plan.entries[name])
-        yield f"{name} ({', '.join(group.members)}): {count} combinations{when}"
+        yield f"{name} ({', '.join(group.members)}): {count} combinations{_whence(group)}{when}"
+        if group.description:
+            yield f"    {group.description}"
         for entry in plan.entries[name][:20]:
             yield "    " + ", ".join(f"{one} {key(label(value))}" for one, value in entry.items())
         if count > 20:
             yield f"    … and {count - 20} more"
 
 
+def _whence(group: Group) -> str:
+    """Where a group's combinations come from, as far as they are not written out."""
+    said = ""
+    if group.parallel is not None:
+        sizes = group.parallel
+        relation, amount = (
+            ("divides", sizes.divides) if sizes.equals is None else ("equals", sizes.equals)
+        )
+        said = f" whose product {relation} {amount}"
+    return f"{said} for which {group.require}" if group.require is not None else said
+
+
 def _computed(space: SearchSpace) -> Iterator[str]:
     for name, item in space.computed.items():
         yield f"{name} ({item.aim or 'used in expressions'}) = {item.value}"
+        if item.description:
+            yield f"    {item.description}"
 
 
 def _rules(space: SearchSpace) -> Iterator[str]:
@@ -134,9 +156,11 @@ def _first(space: SearchSpace, context: Context) -> Iterator[str]:
 
 def _workloads(space: SearchSpace) -> Iterator[str]:
     for load in space.loads:
-        facts = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
         weight = f", weight {load.weight:g}" if len(space.loads) > 1 else ""
-        yield f"{load.name}: {load.workload.kind}{weight}; {facts}"
+        yield f"{load.name}: {load.workload.kind}{weight}"
+        yield f"    {fields(load.workload, without=frozenset({'kind', 'weight'}))}"
+        known = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
+        yield f"    known to expressions: {known}"
 
 
 def _quality(space: SearchSpace) -> Iterator[str]:
@@ -180,16 +204,26 @@ def _limits(space: SearchSpace, context: Context) -> Iterator[str]:
         parts.append(f"{format_seconds(budget.engine)} of engine time")
     yield f"budget: {' or '.join(parts)}, whichever comes first"
     hardware = context.hardware
+    memory = f" of {format_bytes(hardware.device_memory_bytes)}" if hardware.devices else ""
+    assumed = sorted(space.hardware.model_fields_set)
     yield (
         f"machine: {hardware.cores} cores, {format_bytes(hardware.memory_bytes)}, "
-        f"{hardware.devices} devices"
+        f"{hardware.devices} devices{memory}"
+        + (f" ({', '.join(assumed)} as the search space has it)" if assumed else "")
     )
-    yield f"host memory of the engine: at most {_amount(space.memory.host)}"
+    yield f"host memory of the engine: at most {amount(space.memory.host)}"
     if hardware.devices:
-        yield f"free memory of each device: at least {_amount(space.memory.device_floor)}"
+        yield f"free memory of each device: at least {amount(space.memory.device_floor)}"
 
 
-def _amount(amount: Amount) -> str:
-    if amount.bytes is not None:
-        return format_bytes(amount.bytes)
-    return f"{(amount.share or 0.0) * 100:g} % of what there is"
+def _export(space: SearchSpace) -> Iterator[str]:
+    export = space.export
+    yield f"to {export.dir}, concurrency {export.concurrency}"
+    if export.python is not None:
+        yield f"interpreter {export.python}"
+    if export.model_path is not None:
+        yield f"model {export.model_path}"
+    for name, value in export.env.items():
+        yield f"env {name}: {value}"
+    if export.drop_env:
+        yield f"without the variables {', '.join(export.drop_env)}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from tuner.spec.base import EnvName, Seconds, Slug, Strict, written_as
+from tuner.spec.base import Duration, EnvName, Line, Seconds, Slug, Strict, Text, written_as
 from tuner.spec.flags import FlagName
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Name, Parameter, Rule
 from tuner.spec.quality import Quality
 from tuner.spec.score import Score
-from tuner.spec.values import ChoiceValue, EnvValue, FlagValue, Text
+from tuner.spec.values import ChoiceValue, EnvValue, FlagValue
 from tuner.spec.workload import Workload
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -36,27 +36,32 @@ class MadeModel(Strict):
 class StoredModel(Strict):
     """A model that lies on disk."""
 
-    path: Annotated[Text, StringConstraints(min_length=1)]
+    path: Line
     """Its folder; a relative path is relative to the search space."""
 
 
-def _model_form(value: Any) -> str:
-    made = isinstance(value, MadeModel) or (isinstance(value, dict) and "make" in value)
-    return "made" if made else "stored"
+def _model_form(value: Any) -> str | None:
+    if isinstance(value, MadeModel) or (isinstance(value, dict) and "make" in value):
+        return "made"
+    return "stored" if isinstance(value, StoredModel | dict) else None
 
 
 Model = Annotated[
     Annotated[MadeModel, Tag("made")] | Annotated[StoredModel, Tag("stored")],
-    Discriminator(_model_form),
+    Discriminator(
+        _model_form,
+        custom_error_type="model",
+        custom_error_message="is no model: write {path: FOLDER}, or {make: tiny-hybrid}",
+    ),
 ]
 
 
 class Deadlines(Strict):
     """How long an engine may take, by stage."""
 
-    start: Seconds = 900.0
+    start: Duration = 900.0
     """From its start until the first answer."""
-    silence: Seconds = 300.0
+    silence: Duration = 300.0
     """Without a new log line and without work done, while it starts."""
     stop: Seconds = 60.0
     """From the request to stop until nothing is left."""
@@ -65,7 +70,7 @@ class Deadlines(Strict):
 class Engine(Strict):
     """What is started, as far as it is not searched."""
 
-    recipe: Annotated[Text, StringConstraints(min_length=1)]
+    recipe: Line
     """The recipe that the engine is built by: a name, or the path of a recipe's folder."""
     model: Model
     """The model that is served."""
@@ -94,6 +99,19 @@ class Finalists(Strict):
     """Rounds for each: baseline, finalist, finalist, baseline; each on an engine of its own."""
 
 
+class Repeats(Strict):
+    """What is measured again before the finalists are chosen, each time on an engine of its own."""
+
+    baseline: Annotated[int, Field(ge=1, le=20)] = 2
+    """Starts of the baseline before the search: what they differ by is the study's own noise."""
+    each: Annotated[int, Field(ge=1, le=20)] = 2
+    """Most runs that a trial gets while it may still become a finalist; 1 leaves this out."""
+    starts: Annotated[int, Field(ge=0, le=10_000)] = 4
+    """Most starts that go into trials in this way."""
+    worthwhile: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """The smallest gain over the baseline that matters; a trial that is surely below is out."""
+
+
 class Search(Strict):
     """How points are chosen."""
 
@@ -101,6 +119,10 @@ class Search(Strict):
     """tpe learns from what it measured, grid takes every point, random takes any."""
     startup: Annotated[int, Field(ge=0, le=10_000)] = 10
     """tpe: trials that are drawn at random before it begins to learn."""
+    stop_early: bool = True
+    """Whether a trial ends as soon as its conversations show that it is clearly worse than the best."""
+    repeats: Repeats = Repeats()
+    """What is measured again before the finalists are chosen."""
     finalists: Finalists = Finalists()
     """The measurement of the best against the baseline."""
 
@@ -114,13 +136,13 @@ class Search(Strict):
 class Export(Strict):
     """The files that the winner becomes."""
 
-    dir: Annotated[Text, StringConstraints(min_length=1)] = "deploy/{study}"
+    dir: Line = "deploy/{study}"
     """The folder that the files go to; {study} stands for the study's name."""
     concurrency: Annotated[int, Field(ge=1)] = 1
     """The file's key concurrency: requests that the platform sends at once."""
-    python: Annotated[Text, StringConstraints(min_length=1)] | None = None
+    python: Line | None = None
     """The interpreter where it is deployed; left out, the engine's own."""
-    model_path: Annotated[Text, StringConstraints(min_length=1)] | None = None
+    model_path: Line | None = None
     """Where the model lies where it is deployed; left out, where it lies here."""
     env: dict[EnvName, Text | int] = Field(default_factory=dict)
     """Variables that the deployment needs in addition."""
@@ -170,7 +192,7 @@ class SpaceDocument(Strict):
 
     @model_validator(mode="after")
     def _one_load(self) -> SpaceDocument:
-        if (self.workload is None) == (self.workloads is None):
+        if self.workload is None and self.workloads is None:
             raise ValueError("a search space needs either workload or workloads")
         return self
 

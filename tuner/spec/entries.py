@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from tuner.spec.evaluation import Value, evaluate, holds, show
+from tuner.spec.evaluation import Value, evaluate, holds, show, whole
 from tuner.spec.expression import ExpressionError, parse
 from tuner.spec.parameter import Group, Parallel
 from tuner.spec.strict_yaml import Document, Place
@@ -44,9 +44,15 @@ def entries(
                     key({member: label(value) for member, value in entry.items()}), entry
                 )
     except ExpressionError as error:
-        raise source.error(place, f"{name}: {error}") from error
+        raise source.error(
+            place, f"{name}: {error}", "mend the expression, or what it is computed from"
+        ) from error
     if not kept:
-        raise source.error(place, f"{name} has no combination left{_seen(group, facts)}")
+        raise source.error(
+            place,
+            f"{name} has no combination left{_seen(group, facts)}",
+            "loosen require, or write other values",
+        )
     return tuple(kept.values())
 
 
@@ -83,7 +89,7 @@ def _shares(parallel: Parallel, facts: Mapping[str, Value]) -> Iterator[Entry]:
 
 def _amount(parallel: Parallel, facts: Mapping[str, Value]) -> int:
     asked = parallel.equals if parallel.equals is not None else parallel.divides
-    value = evaluate(parse(asked), facts) if isinstance(asked, str) else asked
+    value = whole(evaluate(parse(asked), facts)) if isinstance(asked, str) else asked
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65536:
         raise ExpressionError(
             f"{asked} is {show(value)}, and sizes share out a whole number from 1 to 65536"

@@ -180,6 +180,13 @@ def same(left: Value, right: Value) -> bool:
     return left == right
 
 
+def whole(value: Value) -> Value:
+    """A computed value as it is given to a server: 8.0 is 8, which every parser takes."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
 def _number(value: Value, sign: str) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ExpressionError(f"{sign!r} needs numbers, which {show(value)} is not")

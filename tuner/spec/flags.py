@@ -127,6 +127,10 @@ def flag_name(text: str) -> str:
         name = ALIASES.get(name, name)
     if "." in name:
         raise ValueError(f"{text}: write the flag, and the part behind the dot as its leaf")
+    if "=" in name or " " in name:
+        raise ValueError(
+            f"{text!r}: write the name of the flag alone, and its value behind the colon"
+        )
     if not _NAME.fullmatch(name):
         raise ValueError(f"{text!r} is not the name of a flag")
     if reason := LAUNCHERS.get(positive(name)):

@@ -66,7 +66,7 @@ SizeOrShare = Annotated[
         {
             "anyOf": [
                 {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"},
-                {"type": "string", "pattern": r"^\d+(\.\d+)? ?%$"},
+                {"type": "string", "pattern": r"^(100(\.0+)?|\d{1,2}(\.\d+)?) ?%$"},
                 {"type": "number", "minimum": 0, "maximum": 1},
             ]
         }
@@ -82,6 +82,12 @@ class Memory(Strict):
     """Most host memory of the engine's processes together; past it the engine is ended."""
     device_floor: SizeOrShare = Amount(share=0.02)
     """Least free memory of each device under load; a trial that goes below is infeasible."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Memory:
+        if not (self.host.bytes or self.host.share):
+            raise ValueError("host must be above 0: no engine runs in no memory")
+        return self
 
 
 class HardwareOverride(Strict):

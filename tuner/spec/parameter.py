@@ -8,12 +8,11 @@ from pydantic import (
     AfterValidator,
     Discriminator,
     Field,
-    StringConstraints,
     Tag,
     model_validator,
 )
 
-from tuner.spec.base import EnvName, Strict, written_as
+from tuner.spec.base import EnvName, Note, Strict, written_as
 from tuner.spec.expression import FUNCTIONS, WORDS, parse
 from tuner.spec.flags import FlagName
 from tuner.spec.ranges import FloatRange, IntegerRange
@@ -61,7 +60,11 @@ Leaf = Annotated[
 ]
 Setting = Literal["model", "recipe", "image", "version"]
 Switch = Literal["pair", "bare"]
-Note = Annotated[str, StringConstraints(max_length=2000)]
+Label = Annotated[
+    str,
+    *written_as(r"\S([^\r\n\t]{0,62}\S)?", "one line of at most 64 characters, no blank around"),
+]
+"""The name of one choice of a bundle."""
 
 
 class Target(Strict):
@@ -127,7 +130,7 @@ class Parameter(Target):
     """Whole numbers of a range."""
     floating: FloatRange | None = Field(default=None, alias="float")
     """Numbers of a range."""
-    bundle: dict[str, Bundle] | None = None
+    bundle: dict[Label, Bundle] | None = None
     """Named choices that each set several flags and variables."""
     baseline: ChoiceValue
     """The value that the study starts from and compares with."""
@@ -225,7 +228,7 @@ class Rule(Strict):
     """Points for which this is true are not tried."""
     require: ExpressionText | None = None
     """Points for which this is false are not tried."""
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)]
+    reason: Note
     """Why, in a sentence; it is shown wherever a point is turned away."""
 
     @model_validator(mode="after")

@@ -9,13 +9,16 @@ from pydantic import Field, model_validator
 
 from tuner.spec.base import Strict
 
+Whole = Annotated[int, Field(ge=-(2**53), le=2**53)]
+"""A whole number that samplers can count with: beyond, their numbers cannot tell two apart."""
+
 
 class IntegerRange(Strict):
     """Whole numbers from low to high, both included."""
 
-    low: int
+    low: Whole
     """The smallest value."""
-    high: int
+    high: Whole
     """The largest value."""
     step: Annotated[int, Field(ge=1)] = 1
     """The distance between values."""

@@ -12,7 +12,7 @@ from tuner.spec.dependencies import computed_order
 from tuner.spec.deployment import Deployment
 from tuner.spec.document import Engine
 from tuner.spec.effects import Effects
-from tuner.spec.evaluation import Absent, Value, evaluate, holds, show
+from tuner.spec.evaluation import Absent, Value, evaluate, holds, show, whole
 from tuner.spec.expression import ExpressionError, parse
 from tuner.spec.parameter import Bundle, Computed, Parameter, Rule
 from tuner.spec.points import Point, names_at
@@ -82,7 +82,11 @@ def _broken(space: SearchSpace, index: int, rule: Rule, names: Mapping[str, Valu
     except Absent:
         return False
     except ExpressionError as error:
-        raise space.source.error(("rules", index, key), f"the rule: {error}") from error
+        raise space.source.error(
+            ("rules", index, key),
+            f"the rule: {error}",
+            "make it hold for every value that it meets",
+        ) from error
 
 
 def computed_values(space: SearchSpace, names: Mapping[str, Value]) -> dict[str, Any]:
@@ -105,16 +109,13 @@ def computed_values(space: SearchSpace, names: Mapping[str, Value]) -> dict[str,
         except Absent:
             continue
         except ExpressionError as error:
-            raise space.source.error(("computed", name, "value"), f"{name}: {error}") from error
+            raise space.source.error(
+                ("computed", name, "value"),
+                f"{name}: {error}",
+                "mend the expression, or what it is computed from",
+            ) from error
         values[name] = known[name] = value
     return {name: values[name] for name in space.computed if name in values}
-
-
-def whole(value: Value) -> Value:
-    """A computed value as it is given to a server: 8.0 is 8, which every parser takes."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
 
 
 def _fits(item: Computed, value: Value) -> None:

@@ -15,7 +15,8 @@ from tuner.spec.document import SpaceDocument
 from tuner.spec.entries import entries
 from tuner.spec.evaluation import Value
 from tuner.spec.expression import parse
-from tuner.spec.space import SearchSpace, declared
+from tuner.spec.outcomes import declared
+from tuner.spec.space import SearchSpace
 from tuner.spec.values import meaning
 
 MAX_SAMPLES: Final = 2000

@@ -45,7 +45,7 @@ class Score(Strict):
     profile: Literal["official", "own"] = "official"
     """``official``: the platform's weights. ``own``: the weights given here."""
     weights: Weights = Weights()
-    """What a token a second is worth; needs ``profile: own``."""
+    """What a token a second is worth; needs ``profile: own``, and then all three."""
     gates: Gates = Gates()
     """What a trial must reach to count; a gate that is left out is the official one."""
 
@@ -55,6 +55,9 @@ class Score(Strict):
             raise ValueError("weights need profile: own, as official means the platform's weights")
         if self.profile == "own" and "weights" not in self.model_fields_set:
             raise ValueError("profile: own needs weights")
+        missing = sorted(Weights.model_fields.keys() - self.weights.model_fields_set)
+        if self.profile == "own" and missing:
+            raise ValueError(f"profile: own needs all weights, also {missing[0]}: write 0 for none")
         if not any(self.weights.model_dump().values()):
             raise ValueError("one of the weights must be above 0")
         return self

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from tuner.errors import SpaceError
 from tuner.spec.axes import layout
-from tuner.spec.context import Context
+from tuner.spec.checks.names import asked_names
+from tuner.spec.complaint import nearest
+from tuner.spec.context import HARDWARE_FACTS, Context
 from tuner.spec.dependencies import axis_order, condition
 from tuner.spec.document import SpaceDocument
 from tuner.spec.evaluation import Absent, Value, holds, show
@@ -22,22 +24,10 @@ from tuner.spec.values import key, label
 
 def asks_hardware(document: SpaceDocument) -> frozenset[str]:
     """The facts of the machine that the search space hangs on and does not give itself."""
-    texts = [item.value for item in document.computed.values()]
-    texts += [str(rule.forbid or rule.require) for rule in document.rules]
-    texts += [text for axis in axis_order(document) if (text := condition(document, axis))]
-    for group in document.groups.values():
-        sizes = group.parallel
-        amounts = (group.require, sizes and sizes.equals, sizes and sizes.divides)
-        texts += [text for text in amounts if isinstance(text, str)]
-    asked = {name for text in texts for name in parse(text).names if name.startswith("hardware.")}
     own = document.hardware
-    given = {
-        "hardware.devices": own.devices,
-        "hardware.cores": own.cores,
-        "hardware.memory_gib": own.memory,
-        "hardware.device_memory_gib": own.device_memory,
-    }
-    return frozenset(name for name in asked if given[name] is None)
+    asked = asked_names(document) & frozenset(HARDWARE_FACTS.values())
+    given = {fact for key, fact in HARDWARE_FACTS.items() if getattr(own, key) is not None}
+    return asked - given
 
 
 def check(space: SearchSpace, context: Context) -> None:
@@ -56,8 +46,17 @@ def check(space: SearchSpace, context: Context) -> None:
         _try_out(space, ("computed", name, "value"), item.value, context, owner=name)
     check_quarrels(space, context)
     _check_baseline(space, context)
+    seen: list[Mapping[str, object]] = [baseline(space, context)]
     for index, written in enumerate(space.document.first):
-        _check_first(space, index, {name: label(value) for name, value in written.items()}, context)
+        wanted = {name: label(value) for name, value in written.items()}
+        found = _check_first(space, index, wanted, context)
+        if found in seen:
+            raise space.source.error(
+                ("first", index),
+                "this point is the baseline" if found == seen[0] else "this point stands twice",
+                "change a value, or delete it",
+            )
+        seen.append(found)
 
 
 def _truths(document: SpaceDocument) -> Iterator[tuple[Place, str]]:
@@ -124,17 +123,24 @@ def _check_baseline(space: SearchSpace, context: Context) -> None:
 
 def _check_first(
     space: SearchSpace, index: int, written: Mapping[str, object], context: Context
-) -> None:
+) -> Mapping[str, object]:
     place: Place = ("first", index)
     for name in written:
         if name not in space.parameters:
-            raise space.source.error((*place, name), f"{name} is not a parameter")
+            guess = nearest(name, space.parameters)
+            mend = f"did you mean {guess}?" if guess else "delete it"
+            raise space.source.error((*place, name), f"{name} is not a parameter", mend)
     try:
         found = completed(space, written, context)  # type: ignore[arg-type] # labels of choices
     except SpaceError as error:
-        raise space.source.error(place, f"this point: {error.message}") from error
+        raise space.source.error(
+            place, f"this point: {error.message}", "write values that exist there, or delete it"
+        ) from error
     resolve(space, found, context)
     if broken := violations(space, found, context):
         raise space.source.error(
-            place, f"this point breaks the rule {broken[0].text}: {broken[0].reason}"
+            place,
+            f"this point breaks the rule {broken[0].text}: {broken[0].reason}",
+            "change a value, or mend the rule",
         )
+    return found

@@ -9,6 +9,7 @@ from typing import Any
 from tuner.spec.document import Engine, Export, Search, SpaceDocument
 from tuner.spec.identity import differences, spelled_out
 from tuner.spec.limits import Budget, HardwareOverride, Memory
+from tuner.spec.outcomes import declared, outcomes
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
 from tuner.spec.quality import Quality
 from tuner.spec.score import Score
@@ -138,17 +139,18 @@ class SearchSpace:
     @property
     def recipes(self) -> tuple[str, ...]:
         """All recipes that its points need, as deployments name them."""
-        texts = self._settings("recipe") or (self.engine.recipe,)
+        texts = self._settings("recipe")
+        if not self._always("recipe"):
+            texts = (self.engine.recipe, *texts)
         return tuple(dict.fromkeys(recipe_name(text, self.source) for text in texts))
 
     @property
     def models(self) -> tuple[ModelChoice, ...]:
         """All models that its points serve."""
-        texts = self._settings("model")
-        if not texts:
-            return (engine_model(self.engine.model, self.source),)
-        found = {model.name: model for model in (model_choice(t, self.source) for t in texts)}
-        return tuple(found.values())
+        found = [model_choice(text, self.source) for text in self._settings("model")]
+        if not self._always("model"):
+            found = [engine_model(self.engine.model, self.source), *found]
+        return tuple({model.name: model for model in found}.values())
 
     def members(self, axis: str) -> tuple[str, ...]:
         """The parameters of an axis: a group's members, or the one parameter."""
@@ -165,27 +167,22 @@ class SearchSpace:
         return value
 
     def _settings(self, setting: str) -> tuple[str, ...]:
-        """The values of the parameters that choose a part of the engine."""
-        return tuple(
-            str(value)
+        """The texts that choose a part of the engine, of parameters and of computed values."""
+        targets = {**self.parameters, **self.computed}
+        names = [name for name, target in targets.items() if target.setting == setting]
+        return tuple(text for name in names for text in outcomes(self.document, name))
+
+    def _always(self, setting: str) -> bool:
+        """Whether every point chooses this part of the engine."""
+        return any(
+            parameter.setting == setting and self._condition(name) is None
             for name, parameter in self.parameters.items()
-            if parameter.setting == setting
-            for value in declared(self.document, name)
         )
 
-
-def declared(document: SpaceDocument, name: str) -> tuple[Choice, ...]:
-    """The values of a parameter that are written out, its own or its group's; none for a range."""
-    parameter = document.parameters[name]
-    if parameter.choices is not None:
-        return parameter.choices
-    for group in document.groups.values():
-        rows = [(row[name],) for row in group.points or () if name in row]
-        grids = group.grids or (group.together or {},)
-        columns = [*rows, *(grid[name] for grid in grids if name in grid)]
-        if columns:
-            return tuple(value for column in columns for value in column)
-    return ()
+    def _condition(self, name: str) -> str | None:
+        own = self.parameters[name].when
+        groups = [group.when for group in self.groups.values() if name in group.members]
+        return next(iter(groups), own)
 
 
 def difference(old: SearchSpace, new: SearchSpace) -> list[str]:

@@ -133,6 +133,8 @@ def parse_document(raw: bytes | str, file: Path) -> Document:
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if "end of stream" in (error.problem or ""):
+            mark = error.context_mark or mark  # where it began is what helps
         raise SpaceError(
             f"this is not YAML: {error.problem or error.context}",
             file=file,
@@ -181,10 +183,14 @@ def _events(text: str) -> Iterator[yaml.Event]:
 def _mend(problem: str) -> str | None:
     if "'\\t'" in problem:
         return "indent with spaces"
+    if "expected <block end>" in problem:
+        return "check the indentation of this line and of those above it"
     if "mapping values are not allowed" in problem:
         return "check the indentation, and quote text that holds a colon and a space"
     if "expected ',' or '}'" in problem or "expected ',' or ']'" in problem:
         return "close what is open, and quote text that holds a bracket or a comma"
+    if "end of stream" in problem:
+        return "close the quotation mark that is open here"
     if "cannot start any token" in problem:
         return "quote text that begins with %, @ or `"
     return None
@@ -281,6 +287,8 @@ class _Builder:
             self._refuse(event, "merge keys (<<) are not taken", "write the keys out")
         if key == "":
             self._refuse(event, "a key is empty", "write its name before the colon")
+        if any(character < " " for character in key):
+            self._refuse(event, f"the key {key!r} is not one line of text", "write it in one line")
         if key in items:
             first = self.marks[(*frame.place, key)].line
             self._refuse(

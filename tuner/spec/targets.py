@@ -1,4 +1,4 @@
-"""Who sets which flag, variable and setting: quarrels between tuned values, and fixed ones that give way."""
+"""Who sets which flag, variable and setting: and quarrels between tuned values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from tuner.spec.resolve import computed_values
 from tuner.spec.samples import samples
 from tuner.spec.space import SearchSpace
 from tuner.spec.strict_yaml import Place
-from tuner.spec.values import FileValue, ListValue, SecretValue, json_text, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,48 +98,3 @@ def _sets(space: SearchSpace, claim: Claim, names: dict[str, Value]) -> bool:
     if claim.owner not in names:
         return False
     return claim.label is None or names[claim.owner] == claim.label
-
-
-def notes(space: SearchSpace) -> list[str]:
-    """What a person should know: fixed values that a tuned one replaces."""
-    said: dict[str, None] = {}
-    fixed = _fixed(space.document)
-    for claim in claims(space.document):
-        if claim.what not in fixed or claim.leaf is not None:
-            continue
-        owner = claim.owner if claim.label is None else f"{claim.owner} = {claim.label}"
-        verb = "computed" if claim.owner in space.computed else "tuned"
-        said[
-            f"{claim.what}: fixed {fixed[claim.what]}, {verb} by {owner}; "
-            f"the {verb} value wins{_while(space, claim)}"
-        ] = None
-    return list(said)
-
-
-def _while(space: SearchSpace, claim: Claim) -> str:
-    parameter = space.parameters.get(claim.owner)
-    if parameter is not None and parameter.when is not None:
-        return f" where {parameter.when}"
-    return ""
-
-
-def _fixed(document: SpaceDocument) -> dict[str, str]:
-    flags = {
-        f"flag {positive(flag)}": _shown(flag, value)
-        for flag, value in document.engine.flags.items()
-    }
-    return flags | {
-        f"env {name}": _shown(name, value) for name, value in document.engine.env.items()
-    }
-
-
-def _shown(name: str, value: object) -> str:
-    if value is True:
-        return name if name.startswith("--no-") else "on"
-    if isinstance(value, FileValue):
-        return value.file
-    if isinstance(value, SecretValue):
-        return f"from the environment ({value.from_env})"
-    if isinstance(value, ListValue):
-        return ", ".join(str(item) for item in value.list)
-    return text_of(value) if isinstance(value, str | int | float) else json_text(value)

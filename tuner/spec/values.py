@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from tuner.spec.base import EnvName, Strict
+from tuner.spec.base import MAX_TEXT, EnvName, Line, Strict, Text
 from tuner.spec.evaluation import Value
-
-MAX_TEXT = 8192
 
 PointValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """A parameter's value as a point, the ledger and JSON keep it."""
 
 Join = Literal["comma", "space", "repeat"]
 """How a list becomes arguments: ``a,b``, ``--x a b`` or ``--x a --x b``."""
-
-_UNFIT = re.compile("[\x00-\x1f\x7f]")
-
-
-def _fit(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"is longer than {MAX_TEXT} characters: put it into a file")
-    if _UNFIT.search(text):
-        raise ValueError("must be one line, without control characters")
-    return text
 
 
 def _number(number: float) -> float:
@@ -37,15 +24,24 @@ def _number(number: float) -> float:
     return number
 
 
-Text = Annotated[str, AfterValidator(_fit)]
 Number = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_number)]
 Plain = Text | int | Number | bool | None
+
+_TEXT_OR_NUMBER: list[dict[str, Any]] = [
+    {"type": "string", "pattern": r"^[^\x00-\x1f\x7f]*$", "maxLength": MAX_TEXT},
+    {"type": "number"},
+]
+_OfFlag = Annotated[Plain, WithJsonSchema({"anyOf": [*_TEXT_OR_NUMBER, {"const": True}]})]
+_OfEnv = Annotated[Plain, WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+_Object = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "not": {"required": ["list"]}})
+]
 
 
 class FileValue(Strict):
     """A file as a value: its path is given to the server, its content belongs to the search space."""
 
-    file: Annotated[Text, Field(min_length=1)]
+    file: Line
     """The path, relative to the search space."""
 
 
@@ -97,10 +93,10 @@ ChoiceValue = Annotated[
 """One choice of a parameter: text, a number, true, false, null (the flag is absent), a list, a file."""
 
 FlagValue = Annotated[
-    Annotated[Plain, Tag("a scalar")]
+    Annotated[_OfFlag, Tag("a scalar")]
     | Annotated[ListValue, Tag("items")]
     | Annotated[FileValue, Tag("a file")]
-    | Annotated[dict[str, Any], Tag("an object")],
+    | Annotated[_Object, Tag("an object")],
     Discriminator(
         _flag_form,
         custom_error_type="list_of_unknown_manner",
@@ -110,7 +106,7 @@ FlagValue = Annotated[
 """The fixed value of a flag: text, a number, true (the bare flag), a list, a file, a JSON object."""
 
 EnvValue = Annotated[
-    Annotated[Plain, Tag("a scalar")]
+    Annotated[_OfEnv, Tag("a scalar")]
     | Annotated[FileValue, Tag("a file")]
     | Annotated[SecretValue, Tag("a secret")],
     Discriminator(_env_form),

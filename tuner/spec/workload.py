@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from tuner.spec.base import Seconds, Strict
+from tuner.spec.base import Duration, Line, Seconds, Strict
 
 Fact = int | float
 Positive = Annotated[int, Field(ge=1, le=10_000_000)]
@@ -163,9 +163,9 @@ class _Workload(Strict):
     """Sampling temperature; 0 is greedy."""
     ignore_eos: bool = True
     """Whether the server goes on to the full output length whatever the model says."""
-    request_timeout: Seconds = 300.0
+    request_timeout: Duration = 300.0
     """The time that one request may take."""
-    time_limit: Seconds | None = None
+    time_limit: Duration | None = None
     """The time that the whole measured load may take; what is not sent by then counts as failed."""
     seed: Count = 0
     """Seed of everything that is drawn: the same seed gives the same prompts."""
@@ -339,7 +339,7 @@ class Replay(_Workload):
 
     kind: Literal["replay"]
     """Which kind of workload this is."""
-    file: Annotated[str, Field(min_length=1)]
+    file: Line
     """The trace, JSONL or CSV by its ending; the path is relative to the search space."""
     mode: Literal["closed", "open"] = "closed"
     """Closed: a new request when one ends. Open: each request at its recorded time."""
@@ -371,7 +371,7 @@ class Dataset(_Workload):
 
     kind: Literal["dataset"]
     """Which kind of workload this is."""
-    file: Annotated[str, Field(min_length=1)]
+    file: Line
     """The JSON file; the path is relative to the search space."""
     conversations: Positive
     """How many conversations are drawn from the file."""

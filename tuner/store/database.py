@@ -31,7 +31,8 @@ class Database:
         folder: The state folder.
         write: Whether things are to be changed; else it is only read.
         hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
-            does not.
+            does not, and leaves it to that one to look at the sum of every row.
+        later: Whether the sums are looked at later, with :meth:`verify`: they are many.
 
     Raises:
         StateUnusable: When the folder cannot be written, another tuner holds it, or a newer one
@@ -40,9 +41,12 @@ class Database:
         LedgerCorrupt: When the file is not what tuner wrote.
     """
 
-    def __init__(self, folder: Path, *, write: bool, hold: bool = True) -> None:
+    def __init__(
+        self, folder: Path, *, write: bool, hold: bool = True, later: bool = False
+    ) -> None:
         self.folder = folder
         self.path = folder / LEDGER_NAME
+        self._every_sum = write and hold and not later
         self._turn = threading.RLock()
         self._file: tuple[int, int] | None = None
         self._seal = Seal(folder / SEAL_NAME)
@@ -58,8 +62,8 @@ class Database:
             # Read before the ledger is: a change is sealed after it was made, so a ledger that is
             # looked at later has seen at least as many.
             sealed = self._sealed()
-            self._look_at_head()
-            if self.path.is_file() and self.path.stat().st_size:
+            self._look_at_size()
+            if _size(self.path):
                 reader = _connect(f"file:{_quoted(self.path)}?mode=ro")
                 try:
                     self._look(reader, sealed, write=write)
@@ -75,14 +79,15 @@ class Database:
                 raise self._nothing_yet()
             return self._open_to_write()
 
-    def _look_at_head(self) -> None:
-        """Refuse what SQLite would take for an empty database: it removes the write-ahead log then."""
+    def _look_at_size(self) -> None:
+        """Refuse what SQLite would take for an empty database: it removes the write-ahead log then.
+
+        The file is never opened here: when a process closes any handle of a file, the kernel drops
+        all locks that it has on it, those of SQLite's own connections included.
+        """
         log = self.path.with_name(f"{self.path.name}-wal")
-        head = b""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            head = file.read(_PAGE)
-        begun = len(head) == _PAGE and head.startswith(_MAGIC)
-        if not begun and (head or (log.is_file() and log.stat().st_size)):
+        size, ahead = (_size(path) for path in (self.path, log))
+        if size < _PAGE and (size or ahead):
             raise LedgerCorrupt(f"{self.path} is not a ledger, or was cut to pieces. {_KEPT}")
 
     def _look(self, db: sqlite3.Connection, sealed: int, *, write: bool) -> None:
@@ -102,9 +107,22 @@ class Database:
         if form == 0 and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             raise sqlite3.DatabaseError("it is another program's database")
         summed = form == schema.VERSION
-        if summed and write and (table := schema.altered(db)):
-            raise self._altered(table)
+        if summed and self._every_sum:
+            self._look_at_sums(db)
         self._require_sealed(sealed, schema.changes(db) if summed else 0)
+
+    def verify(self) -> None:
+        """Look at the sum of every row; needed only of what was opened to be looked at later.
+
+        Raises:
+            LedgerCorrupt: When a row is not what tuner wrote.
+        """
+        with self._said(), contextlib.closing(_connect(f"file:{_quoted(self.path)}?mode=ro")) as db:
+            self._look_at_sums(db)
+
+    def _look_at_sums(self, db: sqlite3.Connection) -> None:
+        if table := schema.altered(db):
+            raise self._altered(table)
 
     def _newest(self, reader: sqlite3.Connection) -> sqlite3.Connection:
         """A reader of the ledger in its newest form; an older one is brought up to date first.
@@ -142,7 +160,8 @@ class Database:
             )
 
     def _open_to_write(self) -> sqlite3.Connection:
-        self.path.touch(mode=0o600)  # SQLite gives its write-ahead log the same rights
+        if not self.path.exists():
+            self.path.touch(mode=0o600)  # SQLite gives its write-ahead log the same rights
         db = _connect(f"file:{_quoted(self.path)}?mode=rw")
         try:
             self._file = file_number(self.path)
@@ -277,7 +296,6 @@ class Database:
 
 
 _KEPT = "It was left as it is: move the file away to begin anew"
-_MAGIC = b"SQLite format 3\0"
 _PAGE = 512
 """The smallest page that SQLite knows, and so the smallest database that is not empty."""
 _REFUSED = {
@@ -296,6 +314,14 @@ def _connect(uri: str) -> sqlite3.Connection:
     db.execute("PRAGMA foreign_keys=ON")
     register(db)
     return db
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one that is not there."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _quoted(path: Path) -> str:

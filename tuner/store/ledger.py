@@ -43,6 +43,7 @@ class Ledger:
         write: Whether things are to be changed; else it is only read.
         hold: Whether a writer takes the folder's lock. One that works under a tuner that holds it
             does not; it holds the lock of its study.
+        later: Whether the sums of all rows are looked at later, with ``ledger.db.verify()``.
         database: What opens the file.
 
     Attributes:
@@ -59,10 +60,11 @@ class Ledger:
         *,
         write: bool,
         hold: bool = True,
+        later: bool = False,
         database: type[Database] = Database,
     ) -> None:
         self.redact: Redactor = NOTHING
-        self._db = database(folder, write=write, hold=hold)
+        self._db = database(folder, write=write, hold=hold, later=later)
         self.folder = folder
         self.path = self._db.path
 
@@ -290,16 +292,28 @@ class Ledger:
             raise StudyNotFound(f"the study has no trial {number}")
         return _trial(row)
 
-    def trials(self, study: int, *, history: bool = False) -> list[TrialRow]:
-        """All trials of a study, in the order of their numbers.
+    def trials(
+        self,
+        study: int,
+        *,
+        after: int = -1,
+        light: bool = False,
+        unfinished: bool = False,
+        history: bool = False,
+    ) -> list[TrialRow]:
+        """Trials of a study, in the order of their numbers.
 
         Args:
             study: The study.
+            after: Only those with a higher number.
+            light: Leave out what is large: deployment, judgement and metrics.
+            unfinished: Only those that were not told.
             history: Whether those are wanted too that do not count any more.
         """
         rows = self._db.rows(
-            "SELECT * FROM trials WHERE study=? AND (? OR history IS NULL) ORDER BY number",
-            (study, history),
+            f"SELECT {_LIGHT if light else '*'} FROM trials WHERE study=? AND number>?"  # noqa: S608 - fixed lists
+            " AND (NOT ? OR stage<>'told') AND (? OR history IS NULL) ORDER BY number",
+            (study, after, unfinished, history),
         )
         return [_trial(row) for row in rows]
 
@@ -463,6 +477,11 @@ class Ledger:
         )
 
 
+_LIGHT = (
+    "study, number, origin, repeats, block, params, assignment, '{}' AS deployment, stage, attempt,"
+    " verdict, NULL AS judgement, NULL AS metrics, score, feasible, constraints, value, created, ended,"
+    " history"
+)
 _JSON = {"judgement", "metrics", "constraints"}
 _FOUND = _JSON | {"verdict", "score", "feasible", "value"}
 _SETTABLE = _FOUND | {"stage", "attempt", "ended"}

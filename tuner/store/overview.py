@@ -82,7 +82,7 @@ def briefs(ledger: Ledger, study: int, *, after: int = -1, limit: int = -1) -> l
         " FROM trials WHERE study=? AND number>? ORDER BY number LIMIT ?",
         (study, after, limit),
     )
-    seconds = engine_seconds(ledger, study)
+    seconds = seconds_by_trial(ledger, study, after=after)
     return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]
 
 
@@ -99,17 +99,22 @@ def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
     }
 
 
-def engine_seconds(ledger: Ledger, study: int) -> dict[int, float]:
+def seconds_by_trial(ledger: Ledger, study: int, *, after: int = -1) -> dict[int, float]:
     """Seconds of each trial in which its engine was up or starting, over all its attempts.
 
     As :func:`tuner.trial.budget.engine_seconds` counts them: on the boot's own clock, and a gap
     across a reboot counts for nothing.
+
+    Args:
+        ledger: The ledger.
+        study: The study.
+        after: Only of trials with a higher number.
     """
     rows = ledger.db.rows(
         "SELECT number, SUM(MAX(0.0, later - clock)) FROM ("
         "  SELECT number, stage, clock, boot, LEAD(clock) OVER w AS later, LEAD(boot) OVER w AS after"
-        "  FROM transitions WHERE study=? WINDOW w AS (PARTITION BY number ORDER BY id)"
+        "  FROM transitions WHERE study=? AND number>? WINDOW w AS (PARTITION BY number ORDER BY id)"
         ") WHERE boot=after AND stage IN (SELECT value FROM json_each(?)) GROUP BY number",
-        (study, _RUNNING),
+        (study, after, _RUNNING),
     )
     return {number: float(seconds) for number, seconds in rows}

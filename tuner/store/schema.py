@@ -106,6 +106,7 @@ CREATE TABLE IF NOT EXISTS marks (
 ) STRICT;
 
 CREATE INDEX IF NOT EXISTS events_of_study ON events(study, id);
+CREATE INDEX IF NOT EXISTS transitions_of_trial ON transitions(study, number, id);
 """
 
 _SUMS = """

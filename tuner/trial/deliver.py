@@ -116,8 +116,8 @@ def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.
 
 def decided(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
     """The study's decision, as it was told last; None while there is none."""
-    decisions = [e.data for e in ledger.events(row.id) if e.kind == "decision"]
-    return decisions[-1] if decisions else None
+    decisions = ledger.events(row.id, kinds=["decision"])
+    return decisions[-1].data if decisions else None
 
 
 def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]:

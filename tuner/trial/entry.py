@@ -81,5 +81,7 @@ def stored_space(ledger: Ledger, row: StudyRow) -> SearchSpace:
 
 def secret_names(space: SearchSpace) -> tuple[str, ...]:
     """Variables of the tuner's own environment whose values the space's engines are given."""
-    values = space.engine.env.values()
+    bundles = [b for p in space.parameters.values() for b in (p.bundle or {}).values()]
+    places = [space.engine.env, *(bundle.env for bundle in bundles)]
+    values = [value for env in places for value in env.values()]
     return tuple(sorted({value.from_env for value in values if isinstance(value, SecretValue)}))

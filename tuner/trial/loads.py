@@ -12,14 +12,17 @@ from tuner.load.store import write_records
 from tuner.load.tokens import ServerTokens
 from tuner.score.measure import measure
 from tuner.score.rank import Standing, stand
-from tuner.store.rows import TrialRow
+from tuner.store.rows import Origin, TrialRow
 from tuner.trial.context import Study
+from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
-from tuner.trial.guarded import LoadGuard
+from tuner.trial.guarded import EitherFlag, LoadGuard
 from tuner.trial.outcome import Measured
 from tuner.trial.plans import build_plans
+from tuner.trial.repeats import study_noise
 
 _PROBE_TIMEOUT = 120.0
+_SEARCHED = frozenset({Origin.FIRST, Origin.SEARCH})
 
 
 class Loads:
@@ -78,11 +81,14 @@ class Loads:
         launch: Launch,
         ending: Ending,
     ) -> LoadResult:
+        early = self._early(trial, name) if phase == "measure" else None
         guard = LoadGuard(launch, self._study.cancelled, stall=plan.request_timeout_s)
         done: list[bool] = []
 
         def hear(record: Record) -> None:
             guard.progress()
+            if early is not None:
+                early.take(record)
             done.append(record.ok)
             self._study.voice.say(
                 "load",
@@ -94,7 +100,8 @@ class Loads:
                 ok=sum(done),
             )
 
-        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=guard)
+        stop = guard if early is None else EitherFlag(guard, early)
+        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=stop)
         folder = self._study.trial_folder(trial.number, trial.attempt)
         write_records(folder / f"{phase}-{name}.jsonl", result.records)
         ending.exit = guard.exit
@@ -102,7 +109,26 @@ class Loads:
         ending.silence = guard.silence if guard.stalled else None
         ending.deadline = plan.request_timeout_s if guard.stalled else None
         ending.cancelled = self._study.cancelled.is_set()
+        if early is not None and not ending.failed:
+            ending.worse = early.worse
         return result
+
+    def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
+        """Watches a load of the search for being clearly worse; None where nothing may be said.
+
+        With several workloads one of them does not decide, and repeats are measured to their end.
+        """
+        study = self._study
+        search = study.space.search
+        if not search.stop_early or len(study.space.loads) > 1 or trial.origin not in _SEARCHED:
+            return None
+        trials = study.ledger.trials(study.row.id)
+        noise, best = study_noise(trials), best_so_far(trials)
+        if noise is None or best is None:
+            return None
+        folder = study.trial_folder(best.number, best.attempt)
+        reference = reference_of(best, folder / f"measure-{workload}.jsonl")
+        return None if reference is None else EarlyWatch(reference, noise, study.weights)
 
     def _salt(self, trial: TrialRow, phase: str) -> str:
         """Fresh for each trial; repeats of one block share theirs, so that a pair is asked the same."""

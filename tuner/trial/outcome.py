@@ -110,3 +110,12 @@ def failed_constraints(
             for c, v in pessimistic_constraints(gates).items()
         }
     return found
+
+
+def unjudged_constraints(vector: Mapping[str, float]) -> dict[str, float]:
+    """The full vector of a trial that started and whose load was ended before its gates were known.
+
+    Args:
+        vector: Any full vector, for its names.
+    """
+    return {name: -1.0 if name == _FAILED else 0.0 for name in vector}

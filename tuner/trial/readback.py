@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from tuner.load.endpoint import PLAIN
 from tuner.spec.deployment import Deployment
 from tuner.verdict import Finding, read_log
 from tuner.verdict.compare import compare
@@ -49,7 +50,7 @@ def read_back(log: Path, base_url: str, deployment: Deployment) -> Readback:
 def cache_config(base_url: str) -> dict[str, str]:
     """The labels of the metric in which the engine describes its KV cache; empty without it."""
     try:
-        answer = httpx.get(f"{base_url}/metrics", timeout=10.0, trust_env=False)
+        answer = httpx.get(f"{base_url}/metrics", timeout=10.0, trust_env=False, verify=PLAIN)
     except httpx.HTTPError:
         return {}
     found = _CACHE.search(answer.text) if answer.status_code == httpx.codes.OK else None

@@ -78,7 +78,7 @@ def settle(ledger: Ledger, study: int) -> list[TrialRow]:
         Trials that are to be run, in the order of their numbers.
     """
     waiting = []
-    for trial in ledger.trials(study):
+    for trial in ledger.trials(study, unfinished=True):
         after = _settle(ledger, trial)
         if after.stage is Stage.PLANNED:
             waiting.append(after)
@@ -87,7 +87,7 @@ def settle(ledger: Ledger, study: int) -> list[TrialRow]:
 
 def unsettled(ledger: Ledger, study: int) -> list[TrialRow]:
     """Trials that are verified and were never told."""
-    return [t for t in ledger.trials(study) if t.stage is Stage.VERIFIED]
+    return [t for t in ledger.trials(study, unfinished=True) if t.stage is Stage.VERIFIED]
 
 
 def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:

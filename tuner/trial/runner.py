@@ -20,6 +20,7 @@ from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
@@ -30,8 +31,9 @@ from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.recovery import HOST
 from tuner.trial.retry import again
+from tuner.trial.scrub import scrub
 from tuner.trial.starting import launch_plan
-from tuner.verdict import TrialStage
+from tuner.verdict import Judgement, TrialStage
 
 
 @dataclass(slots=True)
@@ -219,18 +221,13 @@ class TrialRunner:
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
+        scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
-        # What the log shows in the end may take back what was measured before.
-        spoilt: dict[str, Any] = (
-            {"feasible": False} if judgement.failed and live.trial.feasible else {}
-        )
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict) if judgement.failed else "healthy",
-            judgement=judgement_json(judgement),
-            **spoilt,
+            **verdict_of(live.trial, live.ending, judgement),
         )
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:
@@ -257,6 +254,20 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
+    """What the ledger is to say of a trial's end."""
+    if ending.worse is not None and not judgement.failed:
+        return {"verdict": CLEARLY_WORSE, "judgement": ending.worse.as_json()}
+    found = {
+        "verdict": str(judgement.verdict) if judgement.failed else "healthy",
+        "judgement": judgement_json(judgement),
+    }
+    if judgement.failed and trial.feasible:
+        # What the log shows in the end takes back what was measured before.
+        return {**found, "feasible": False}
+    return found
 
 
 @contextmanager

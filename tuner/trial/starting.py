@@ -14,7 +14,7 @@ from tuner.launch.preflight import SCRIPT, Preflight
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
-from tuner.trial.environment import container_environment, whole_environment
+from tuner.trial.environment import compile_cache, container_environment, whole_environment
 
 MODEL_INSIDE = "/model"
 """Where the served model lies in a container; also the place that the official platform gives it."""
@@ -69,7 +69,7 @@ def launch_environment(study: Study, engine: Engine, deployment: Deployment) -> 
     """The environment that an engine is started with."""
     needed = {**dict(engine.env), **study.device_env}
     if engine.image is None:
-        return whole_environment(needed, deployment)
+        return {**compile_cache(engine), **whole_environment(needed, deployment)}
     return container_environment(needed, dict(host_needs(engine.container).env), deployment)
 
 

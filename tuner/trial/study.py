@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
@@ -21,14 +22,17 @@ from tuner.spec import (
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.trial.budget import Spending, spent
+from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.finalists import Repeat, outstanding, schedule
 from tuner.trial.foresight import Foresight
+from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints
+from tuner.trial.outcome import failed_constraints, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.repeats import baseline_repeats, standing
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.summary import margins
@@ -59,6 +63,7 @@ class StudyRunner:
     def __init__(self, study: Study) -> None:
         self._study = study
         self._runner = TrialRunner(study)
+        self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
         self._began = time.monotonic()
@@ -89,7 +94,7 @@ class StudyRunner:
 
     def _run_phases(self) -> Decision | None:
         self._restore()
-        for phase in (self._baseline, self._first, self._search):
+        for phase in (self._baseline, self._first, self._search, self._contend):
             phase()
             if self._stopped:
                 return None
@@ -108,7 +113,7 @@ class StudyRunner:
     def _restore(self) -> None:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
-        self._sampler.restore([t for row in self._trials() if (t := _told(row)) is not None])
+        self._sampler.restore(told_history(self._trials()))
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
@@ -123,7 +128,8 @@ class StudyRunner:
             self._offer(
                 Origin.BASELINE, start, assignment(self._study.space, start, self._study.context)
             )
-        first = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        known = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        first = self._study.ledger.trial(self._study.row.id, known.number)
         judgement = first.judgement or {}
         if first.stage is Stage.TOLD and (first.metrics is None or judgement.get("failed")):
             said = judgement.get("advice", "")
@@ -131,20 +137,23 @@ class StudyRunner:
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
+        for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
+            if not self._stopped:
+                self._again(repeat)
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
-        for written in first_points(space, context)[len(self._of(Origin.FIRST)) :]:
+        for written in first_points(space, context)[len(self._known.of(Origin.FIRST)) :]:
             if self._stopped or self._spent_out():
                 return
             chosen = assignment(space, written, context)
-            if key(chosen) not in self._taken():
+            if key(chosen) not in self._known.taken():
                 self._offer(Origin.FIRST, written, chosen)
 
     def _search(self) -> None:
         rejected = 0
         while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
-            chosen = self._sampler.ask(len(self._trials()), self._taken())
+            chosen = self._sampler.ask(len(self._trials()), self._known.taken())
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
@@ -155,17 +164,19 @@ class StudyRunner:
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
 
+    def _contend(self) -> None:
+        """Measure rivals again while that can still change which trials become finalists."""
+        while (found := standing(self._trials(), self._study.space.search)).again:
+            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
+            for number in found.again:
+                if self._stopped:
+                    return
+                self._again(Repeat(number, None))
+        self._study.voice.say("contenders", **found.as_json(), again=[])
+
     def _finalists(self) -> list[int]:
-        """Numbers of the trials that are measured again: the best feasible ones above the baseline."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        floor = base.score if base.feasible and base.score is not None else float("-inf")
-        better = [
-            t
-            for t in self._trials()
-            if t.origin in {Origin.FIRST, Origin.SEARCH} and t.feasible and (t.score or 0.0) > floor
-        ]
-        better.sort(key=lambda t: -(t.score or 0.0))
-        return [t.number for t in better[: self._study.space.search.finalists.count]]
+        """Numbers of the trials that are confirmed: the best feasible ones above the baseline."""
+        return list(standing(self._trials(), self._study.space.search).finalists)
 
     def _repeat(self, finalists: list[int]) -> None:
         """Measure the finalists again, round by round, until the answer is clear or rounds end."""
@@ -285,6 +296,12 @@ class StudyRunner:
         over = judgement.get("violation") or 1.0
         loads = {w.name: w for w in self._study.space.loads}
         vector = failed_constraints(self._study.gates, loads, over)
+        if trial.verdict == CLEARLY_WORSE:
+            return {
+                "feasible": False,
+                "value": judgement["estimate"],
+                "constraints": self._with_margin(unjudged_constraints(vector), deployment),
+            }
         if judgement["verdict"] in MEMORY_VERDICTS:
             vector[CONSTRAINT] = over
         return {
@@ -314,18 +331,11 @@ class StudyRunner:
         return self._study.wishes.ending
 
     def _trials(self) -> list[TrialRow]:
-        return self._study.ledger.trials(self._study.row.id)
-
-    def _of(self, origin: Origin) -> list[TrialRow]:
-        return [t for t in self._trials() if t.origin is origin]
-
-    def _taken(self) -> set[str]:
-        return {key(t.assignment) for t in self._trials() if t.assignment is not None}
+        return self._known.all()
 
     def spending(self) -> Spending:
         """What the study has spent so far."""
-        steps = self._study.ledger.transitions(self._study.row.id)
-        return spent(self._trials(), steps, session=time.monotonic() - self._began)
+        return self._known.spending(time.monotonic() - self._began)
 
     def _spent_out(self) -> bool:
         """Whether one more trial does not fit into the budget."""
@@ -343,6 +353,11 @@ class StudyRunner:
         return min(left, default=0.0) < 0
 
 
+def told_history(trials: Sequence[TrialRow]) -> list[Told]:
+    """What the sampler was told of trials, in the order of their numbers."""
+    return [told for trial in trials if (told := _told(trial)) is not None]
+
+
 def _told(trial: TrialRow) -> Told | None:
     """What the sampler was, or is to be, told of a trial; None where it learns nothing."""
     known = (
@@ -350,7 +365,14 @@ def _told(trial: TrialRow) -> Told | None:
     )
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
-    return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
+    return Told(
+        trial.assignment or {},
+        trial.value or 0.0,
+        trial.constraints or {},
+        ended_after=(trial.judgement or {}).get("segments")
+        if trial.verdict == CLEARLY_WORSE
+        else None,
+    )
 
 
 def _rejection(reasons: list[str]) -> dict[str, Any]:

@@ -121,11 +121,15 @@ def json_object(value: Any) -> dict[str, Any] | None:
         return json.loads(json.dumps(value))  # type: ignore[no-any-return] # an object stays one
     if isinstance(value, str):
         try:
-            found = json.loads(value)
+            found = json.loads(value, parse_constant=_no_constant)
         except (ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
     return None
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"JSON has no {text}")
 
 
 def _check_env(env: Mapping[str, Any], place: Place, source: Document, *, allow_code: bool) -> None:

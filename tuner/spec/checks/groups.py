@@ -18,6 +18,9 @@ def check_groups(document: SpaceDocument, source: Document) -> None:
         place: Place = ("groups", name)
         if name in document.parameters:
             raise source.error(place, f"{name} is also a parameter", "choose another name")
+        sizes = group.parallel
+        if sizes is not None and len(set(sizes.members)) != len(sizes.members):
+            raise source.error((*place, "parallel"), "a member is named twice", "name it once")
         for member in group.members:
             _check_member(member, name, document, owner, source)
         _check_form(group, place, source)
@@ -64,7 +67,7 @@ def _check_form(group: Group, place: Place, source: Document) -> None:
     if len(set(lengths.values())) > 1:
         said = ", ".join(f"{member} has {count}" for member, count in lengths.items())
         raise source.error(
-            (*place, "together"), f"lists that move together must be equally long: {said}"
+            (*place, "together"),
+            f"lists that move together must be equally long: {said}",
+            "add the values that are missing",
         )
-    if group.parallel is not None and len(members) != len(group.parallel.members):
-        raise source.error((*place, "parallel"), "a member is named twice", "name it once")

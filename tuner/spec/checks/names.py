@@ -23,7 +23,7 @@ def check_names(document: SpaceDocument, source: Document) -> None:
             raise source.error(
                 ("computed", name), f"{name} is also a parameter or a group", "choose another name"
             )
-    for place, text, known in _expressions(document):
+    for place, text, known in expressions(document):
         for name in sorted(parse(text).names):
             if name not in known:
                 raise _unknown(name, place, known, document, source)
@@ -36,7 +36,12 @@ def facts(document: SpaceDocument) -> frozenset[str]:
     return frozenset({*ASSUMED.facts(), *workload_facts(document.loads)})
 
 
-def _expressions(document: SpaceDocument) -> Iterator[tuple[Place, str, frozenset[str]]]:
+def asked_names(document: SpaceDocument) -> frozenset[str]:
+    """All names that any expression of a search space asks for."""
+    return frozenset(name for _, text, _ in expressions(document) for name in parse(text).names)
+
+
+def expressions(document: SpaceDocument) -> Iterator[tuple[Place, str, frozenset[str]]]:
     """Every expression with its place and the names that it may use."""
     given = facts(document)
     parameters = given | document.parameters.keys()
@@ -84,14 +89,18 @@ def _check_circles(document: SpaceDocument, source: Document) -> None:
         circle = list(error.args[1])
         key = "groups" if circle[0] in document.groups else "parameters"
         raise source.error(
-            (key, circle[0], "when"), f"the conditions go in a circle: {' → '.join(circle)}"
+            (key, circle[0], "when"),
+            f"the conditions go in a circle: {' → '.join(circle)}",
+            "take one of them out",
         ) from error
     try:
         computed_order(document)
     except CycleError as error:
         circle = list(error.args[1])
         raise source.error(
-            ("computed", circle[0]), f"the computed values go in a circle: {' → '.join(circle)}"
+            ("computed", circle[0]),
+            f"the computed values go in a circle: {' → '.join(circle)}",
+            "compute one of them from something else",
         ) from error
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
-from tuner.spec.checks.engine import ALLOW, check_env_name, check_items
+from tuner.spec.checks.engine import ALLOW, check_env_name, check_items, json_object
 from tuner.spec.dependencies import group_of
 from tuner.spec.document import SpaceDocument
-from tuner.spec.flags import flag_loads_code, names_secret
+from tuner.spec.flags import flag_loads_code, names_secret, positive
+from tuner.spec.outcomes import outcomes
 from tuner.spec.parameter import Computed, Group, Parameter, Target
 from tuner.spec.settings import check_model_text
 from tuner.spec.strict_yaml import Document, Place
@@ -33,9 +35,12 @@ def check_parameters(document: SpaceDocument, source: Document) -> None:
             _check_value(name, parameter, value, where, source)
         _check_join(name, parameter, [value for _, value in values], place, source)
         _check_code(parameter, values, place, document, source)
+        _check_leaf(parameter, place, document, source)
         _check_baseline(name, parameter, group, place, source)
     for name, item in document.computed.items():
         _check_code(item, [], ("computed", name), document, source)
+        _check_leaf(item, ("computed", name), document, source)
+        _check_models(name, item, document, source)
 
 
 def _check_domain(
@@ -98,11 +103,11 @@ def _check_distinct(name: str, parameter: Parameter, place: Place, source: Docum
 
 def _carried(target: Target, choice: Choice) -> str:
     """A text that is equal for choices that come to the same."""
+    if isinstance(choice, float) and choice.is_integer():
+        choice = int(choice)  # 1 and 1.0 are one number to expressions and to the sampler
     scalar = isinstance(choice, str | int | float) and not isinstance(choice, bool)
     if scalar and target.leaf is None and (target.flag or target.env):
         return text_of(choice)  # type: ignore[arg-type] # narrowed by the line above
-    if isinstance(choice, float) and choice.is_integer():
-        return key(int(choice))
     return key(label(choice))
 
 
@@ -161,6 +166,35 @@ def _check_code(
         carried = {target.leaf: inner} if target.leaf is not None else inner
         if what := flag_loads_code(target.flag, carried):
             raise source.error(where, f"{what} makes the server load code or open files", ALLOW)
+
+
+def _check_leaf(
+    target: Parameter | Computed, place: Place, document: SpaceDocument, source: Document
+) -> None:
+    """Check that the fixed value of a leaf's flag has room for the leaf."""
+    if target.flag is None or target.leaf is None:
+        return
+    wanted = positive(target.flag)
+    for flag, value in document.engine.flags.items():
+        if positive(flag) != wanted:
+            continue
+        inner: Any = json_object(value)
+        *way, _ = target.leaf.split(".")
+        for number, step in enumerate(("", *way)):
+            inner = inner.get(step, {}) if step else inner
+            if not isinstance(inner, dict):
+                there = f"{flag} {'.'.join(way[:number])}".rstrip()
+                raise source.error(
+                    (*place, "leaf"),
+                    f"{there} is fixed to what is no JSON object, so there is no {target.leaf} in it",
+                    "write the fixed value as a mapping, or leave it out",
+                )
+
+
+def _check_models(name: str, item: Computed, document: SpaceDocument, source: Document) -> None:
+    if item.setting == "model":
+        for text in outcomes(document, name):
+            check_model_text(text, ("computed", name, "value"), source)
 
 
 def _check_baseline(
