@@ -78,7 +78,9 @@ def init(
         variables=_variables(loaded),
     )
     text = draft(ground)
-    check_targets(parse_space(text, file.resolve(), any_version=True))  # a draft that is refused is a defect of ours
+    check_targets(
+        parse_space(text, file.resolve(), any_version=True)
+    )  # a draft that is refused is a defect of ours
     try:
         write_atomic(file, text)
     except OSError as error:
@@ -98,14 +100,17 @@ def _ask(recipe: Recipe, model: Path | None) -> AbstractSet[str] | None:
     from rich.console import Console
 
     from tuner.build import build_engine
-    from tuner.launch.preflight import Preflight
+    from tuner.launch.preflight import SCRIPT, Preflight
 
     with Console(stderr=True).status(f"asking engine {recipe.name}"):
         engine = build_engine(recipe)
         with (
             tempfile.TemporaryDirectory() as folder,
             Preflight(
-                engine.python, dict(engine.env), model or Path(folder), Path(folder)
+                [str(engine.python), str(SCRIPT)],
+                dict(engine.env),
+                str(model or folder),
+                Path(folder),
             ) as asker,
         ):
             return asker.flags()

@@ -14,7 +14,7 @@ from tuner.spec.strict_yaml import Document, Place
 KINDS = frozenset({"conversations", "decode_curve", "official_like", "replay", "dataset"})
 """Kinds of workload that the load room can send."""
 
-LAUNCHES = frozenset({"process"})
+LAUNCHES = frozenset({"process", "docker"})
 """Launchers that there are."""
 
 SETTINGS = frozenset({"model", "recipe"})
