@@ -47,7 +47,7 @@ _SPACE: dict[str, Any] = {
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 2, 64], "baseline": 1},
         "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
-    "search": {"startup": 1, "finalists": {"count": 0, "rounds": 1}},
+    "search": {"startup": 1, "finalists": {"count": 0}},
     "budget": {"trials": 2},
     "workload": {
         "kind": "conversations",
@@ -61,6 +61,7 @@ _SPACE: dict[str, Any] = {
         "time_limit": "20s",
         "warmup": {"conversations": 1},
     },
+    "quality": {"suite": "off", "answers": {"match": "off"}},  # for the tests that are about it
     "score": {
         "gates": {
             "success_rate": 1.0,
@@ -83,12 +84,14 @@ class World:
         changes: What the search space says otherwise, by its own keys; None takes a key away.
         fake: Switches of the fake, for every trial.
         recipe_env: More variables that the recipe gives its server.
+        container: What the recipe says of its container, and so whether it runs on devices.
     """
 
     folder: Path
     changes: dict[str, Any] = field(default_factory=dict)
     fake: tuple[str, ...] = ()
     recipe_env: dict[str, str] = field(default_factory=dict)
+    container: dict[str, Any] = field(default_factory=dict)
 
     @property
     def space(self) -> Path:
@@ -108,7 +111,9 @@ class World:
             place.mkdir(parents=True, exist_ok=True)
         env = {**_RECIPE["env"], **self.recipe_env, "FAKE": ",".join(self.fake)}  # type: ignore[dict-item]
         env = {name: value for name, value in env.items() if value}
-        (recipe / "recipe.yaml").write_text(json.dumps({**_RECIPE, "env": env}))
+        (recipe / "recipe.yaml").write_text(
+            json.dumps({**_RECIPE, "env": env, "container": self.container})
+        )
         known = config(MODEL)
         (model / "config.json").write_text(json.dumps(known))
         write(model / "model.safetensors", tensors(known))
@@ -118,6 +123,8 @@ class World:
     def write_space(self, **more: Any) -> None:
         """Write the search space, with some more changes."""
         space = {**_SPACE, **self.changes, **more}
+        # Repeats before the finalists are for the tests that are about them.
+        space["search"] = {"repeats": {"baseline": 1, "each": 1}, **space["search"]}
         space["engine"] = {**space["engine"], "recipe": str(self.folder / "recipe")}
         text = yaml.safe_dump({k: v for k, v in space.items() if v is not None}, sort_keys=False)
         self.space.write_text(text)
@@ -125,4 +132,4 @@ class World:
     def copy_to(self, folder: Path) -> World:
         """The same world elsewhere, its state included."""
         shutil.copytree(self.folder, folder)
-        return World(folder, self.changes, self.fake, self.recipe_env)
+        return World(folder, self.changes, self.fake, self.recipe_env, self.container)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from tests.report.conftest import HOSTILE
-from tuner.report.blocks import Bullets, Code, Heading, code, paragraph, strong, table, words
+from tuner.report.blocks import Block, Bullets, Code, Heading, code, paragraph, strong, table, words
 from tuner.report.markdown import markdown
 from tuner.report.material import Material
 from tuner.report.story import story
@@ -61,7 +61,7 @@ def rendered(text: str) -> Reader:
 
 @given(st.text(), st.text(alphabet="`*_|<>[]()#-+=~!&\\\n 1.a"))
 def test_no_text_becomes_markup(one: str, two: str) -> None:
-    blocks = [
+    blocks: list[Block] = [
         Heading(one or "x"),
         paragraph(two, strong(one), code(two)),
         Bullets((words(two),)),

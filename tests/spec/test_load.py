@@ -6,26 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.spec.mistakes import Mistake, mistakes
 from tuner.errors import SpaceError
 from tuner.spec import Context, SearchSpace, load_space, parse_space
 
 Build = Callable[..., SearchSpace]
 
 
-TABLE = Path(__file__).parent.parent / "data" / "spec" / "mistakes.txt"
-
-
-def mistakes() -> list[tuple[str, str]]:
-    _, *blocks = TABLE.read_text(encoding="utf-8").split("====\n")
-    return [(text, said.strip()) for text, said in (block.split("\n>> ") for block in blocks)]
-
-
-@pytest.mark.parametrize(("text", "said"), mistakes(), ids=[said[:60] for _, said in mistakes()])
+@pytest.mark.parametrize("mistake", mistakes(), ids=str)
 def test_each_mistake_has_its_line_its_sentence_and_its_mend(
-    build: Build, text: str, said: str
+    build: Build, mistake: Mistake
 ) -> None:
-    with pytest.raises(SpaceError, match=f"space.yaml:{re.escape(said)}$"):
-        build(text)
+    with pytest.raises(SpaceError, match=f"space.yaml:{re.escape(mistake.said)}$"):
+        build(mistake.text)
 
 
 def test_a_misspelt_key_is_named_first_and_not_the_missing_one(build: Build) -> None:

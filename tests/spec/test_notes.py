@@ -88,6 +88,11 @@ def test_first_points_behind_the_budget_are_said(
     assert notes(space, context(space)) == [line] * said
 
 
+def test_comparisons_with_what_is_not_there_are_said(build: Build, context: On) -> None:
+    space = build("rules: [{forbid: seqs == 64, reason: too many}]")
+    assert notes(space, context(space)) == ["seqs is never 64, which an expression asks"]
+
+
 def test_what_cannot_be_run_yet_is_said(
     build: Build, context: On, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,12 +88,7 @@ class Preflight:
             argv: Arguments of the server, the model's among them.
             env: Variables that the trial sets.
         """
-        self.warm()
-        if not self._said and not self._broken:
-            self._said = True
-            hello = self._receive(_WARM_TIMEOUT)
-            if not hello.get("ready"):
-                self._give_up(str(hello.get("error", "no answer")))
+        self._greet()
         if self._broken:
             return Answer(None, self._broken)
         self._send({"argv": list(argv), "env": env})
@@ -102,6 +97,24 @@ class Preflight:
             self._give_up(str(answer.get("error", "no answer")))
             return Answer(None, self._broken)
         return Answer(bool(answer["ok"]), str(answer.get("error", "")))
+
+    def flags(self) -> frozenset[str] | None:
+        """All flags of the engine's server, long and short; None where it cannot be asked."""
+        self._greet()
+        if self._broken:
+            return None
+        self._send({"flags": True})
+        found = self._receive(_ASK_TIMEOUT).get("flags")
+        return None if found is None else frozenset(found)
+
+    def _greet(self) -> None:
+        """Start the process and hear whether it can answer, once."""
+        self.warm()
+        if not self._said and not self._broken:
+            self._said = True
+            hello = self._receive(_WARM_TIMEOUT)
+            if not hello.get("ready"):
+                self._give_up(str(hello.get("error", "no answer")))
 
     def close(self) -> None:
         """End the process: its standard input closes, and it is waited for."""

@@ -42,7 +42,7 @@ def _words(words: Words) -> str:
 def _run(run: Run, *, cell: bool = False) -> str:
     text = one_line(run.text)
     if not text:
-        return run.text[:1]
+        return " " if run.text else ""
     lead = " " if run.text[:1].isspace() else ""
     end = " " if run.text[-1:].isspace() else ""
     if run.style == "code":

@@ -47,11 +47,14 @@ class Told:
         assignment: The point that ran, on the sampler's axes.
         value: The objective, higher is better; finite, also for a trial that failed.
         constraints: Violations by name, always the same names; at most 0 is feasible.
+        ended_after: For a trial that was ended early, the segments that were seen; its value is
+            then an estimate. None for all others.
     """
 
     assignment: Assignment
     value: float
     constraints: Mapping[str, float]
+    ended_after: int | None = None
 
 
 class Sampler:
@@ -141,7 +144,11 @@ class Sampler:
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
-        self._study.tell(trial, told.value)
+        if told.ended_after is None:
+            self._study.tell(trial, told.value)
+            return
+        trial.report(told.value, told.ended_after)
+        self._study.tell(trial, state=TrialState.PRUNED)
 
     def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
         seed = _mix(self._seed, number, attempt)
@@ -165,6 +172,21 @@ class Sampler:
             chosen[axis.name] = _suggest(trial, axis)
         return chosen
 
+<<<<<<< HEAD
+=======
+    def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
+        by_name = {axis.name: axis for axis in self._axes}
+        ended = told.ended_after
+        return create_trial(
+            state=TrialState.COMPLETE if ended is None else TrialState.PRUNED,
+            value=told.value,
+            intermediate_values={} if ended is None else {ended: told.value},
+            params=dict(told.assignment),
+            distributions={name: _distribution(by_name[name]) for name in told.assignment},
+            constraints=dict(told.constraints),
+        )
+
+>>>>>>> main
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})

@@ -59,7 +59,19 @@ Seconds = Annotated[
 ]
 """A duration: a number of seconds, or text such as ``90s`` and ``1h30m``."""
 
-Duration = Annotated[Seconds, Field(gt=0)]
+Duration = Annotated[
+    float,
+    BeforeValidator(_seconds),
+    Field(gt=0),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0},
+                {"type": "string", "pattern": r"^(\d+(\.\d+)?(ms|s|m|h|d))+$"},
+            ]
+        }
+    ),
+]
 """A duration that is not nothing."""
 
 MAX_TEXT = 8192
@@ -82,13 +94,29 @@ def _told(text: str) -> str:
     return told
 
 
-Text = Annotated[str, AfterValidator(_fit)]
+_LINE = r"^[^\x00-\x1f\x7f]"
+
+Text = Annotated[
+    str,
+    AfterValidator(_fit),
+    WithJsonSchema({"type": "string", "pattern": f"{_LINE}*$", "maxLength": MAX_TEXT}),
+]
 """Text of one line, as an argument or a variable can carry it."""
 
-Line = Annotated[Text, Field(min_length=1)]
+Line = Annotated[
+    str,
+    Field(min_length=1),
+    AfterValidator(_fit),
+    WithJsonSchema({"type": "string", "pattern": f"{_LINE}+$", "maxLength": MAX_TEXT}),
+]
 """Text of one line that is not empty."""
 
-Note = Annotated[str, Field(max_length=2000), AfterValidator(_told)]
+Note = Annotated[
+    str,
+    Field(max_length=2000),
+    AfterValidator(_told),
+    WithJsonSchema({"type": "string", "pattern": r"\S", "maxLength": 2000}),
+]
 """A text for people; however it is broken into lines, it is shown as one."""
 
 _SIZE_SCHEMA = {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"}

@@ -51,7 +51,9 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
     placed = [(source.place(_way(item["loc"])), item) for item in unknown or details]
     place, first = min(placed, key=lambda pair: source.line(pair[0]))
     here = [item for other, item in placed if other == place]
-    message, mend = _unknown(first, place, model) if unknown else _words(here, place, source)
+    message, mend = (
+        _unknown(first, place, source, model) if unknown else _words(here, place, source)
+    )
     more = len({other for other, _ in placed}) - 1
     if more and not unknown:
         message = f"{message} (and {more} more)"
@@ -83,10 +85,14 @@ def _name(place: Place) -> str:
     return text.removeprefix(".") or "the file"
 
 
-def _unknown(item: ErrorDetails, place: Place, model: type[BaseModel]) -> tuple[str, str]:
+def _unknown(
+    item: ErrorDetails, place: Place, source: Document, model: type[BaseModel]
+) -> tuple[str, str]:
     key, known = str(place[-1]), _siblings(item, model)
     if key in known:
         return f"{_name(place)} does not go with the other keys there", "delete it"
+    if source.at(place) is None and not key.isidentifier():
+        return f"unknown key {_name(place)}", "quote the text before it, as it holds a comma"
     guess = nearest(key, known)
     return f"unknown key {_name(place)}", f"did you mean {guess}?" if guess else "delete it"
 

@@ -66,7 +66,7 @@ SizeOrShare = Annotated[
         {
             "anyOf": [
                 {"type": "string", "pattern": r"^\d+(\.\d+)? ?([KMGT]i?)?B$"},
-                {"type": "string", "pattern": r"^\d+(\.\d+)? ?%$"},
+                {"type": "string", "pattern": r"^(100(\.0+)?|\d{1,2}(\.\d+)?) ?%$"},
                 {"type": "number", "minimum": 0, "maximum": 1},
             ]
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tuner.spec.checks.comparisons import vain
 from tuner.spec.checks.engine import json_object
 from tuner.spec.context import Context
 from tuner.spec.dependencies import axis_order, condition
@@ -20,10 +21,11 @@ from tuner.spec.wording import fixed_value
 
 
 def notes(space: SearchSpace, context: Context) -> list[str]:
-    """Fixed values that give way, conditions that never hold, first points without a budget."""
+    """Fixed values that give way, comparisons in vain, conditions that never hold, first points without a budget."""
     return [
         *dict.fromkeys(_replaced(space)),
         *_never(space, context),
+        *dict.fromkeys(f"{found}, which an expression asks" for found in vain(space.document)),
         *_unaffordable(space),
         *(f"this version of tuner cannot run {what}" for _, what in unsupported(space.document)),
     ]

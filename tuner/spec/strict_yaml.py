@@ -183,6 +183,8 @@ def _events(text: str) -> Iterator[yaml.Event]:
 def _mend(problem: str) -> str | None:
     if "'\\t'" in problem:
         return "indent with spaces"
+    if "expected <block end>" in problem:
+        return "check the indentation of this line and of those above it"
     if "mapping values are not allowed" in problem:
         return "check the indentation, and quote text that holds a colon and a space"
     if "expected ',' or '}'" in problem or "expected ',' or ']'" in problem:
@@ -285,7 +287,7 @@ class _Builder:
             self._refuse(event, "merge keys (<<) are not taken", "write the keys out")
         if key == "":
             self._refuse(event, "a key is empty", "write its name before the colon")
-        if not key.isprintable():
+        if any(character < " " for character in key):
             self._refuse(event, f"the key {key!r} is not one line of text", "write it in one line")
         if key in items:
             first = self.marks[(*frame.place, key)].line

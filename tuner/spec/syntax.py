@@ -90,10 +90,16 @@ Node = Literal | Name | Items | Call | Negative | Chain | Comparison | Not | Log
 
 def names(node: Node) -> Iterator[str]:
     """All names in a tree, once for each time that they stand in it."""
-    if isinstance(node, Name):
-        yield node.name
+    for one in nodes(node):
+        if isinstance(one, Name):
+            yield one.name
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """A tree and all trees in it."""
+    yield node
     for child in _children(node):
-        yield from names(child)
+        yield from nodes(child)
 
 
 def _children(node: Node) -> Iterable[Node]:

@@ -6,9 +6,9 @@ import json
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema
 
-from tuner.spec.base import EnvName, Line, Strict, Text
+from tuner.spec.base import MAX_TEXT, EnvName, Line, Strict, Text
 from tuner.spec.evaluation import Value
 
 PointValue = None | bool | int | float | str | list[Any] | dict[str, Any]
@@ -26,6 +26,16 @@ def _number(number: float) -> float:
 
 Number = Annotated[float, Field(allow_inf_nan=True), AfterValidator(_number)]
 Plain = Text | int | Number | bool | None
+
+_TEXT_OR_NUMBER: list[dict[str, Any]] = [
+    {"type": "string", "pattern": r"^[^\x00-\x1f\x7f]*$", "maxLength": MAX_TEXT},
+    {"type": "number"},
+]
+_OfFlag = Annotated[Plain, WithJsonSchema({"anyOf": [*_TEXT_OR_NUMBER, {"const": True}]})]
+_OfEnv = Annotated[Plain, WithJsonSchema({"anyOf": _TEXT_OR_NUMBER})]
+_Object = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "not": {"required": ["list"]}})
+]
 
 
 class FileValue(Strict):
@@ -83,10 +93,10 @@ ChoiceValue = Annotated[
 """One choice of a parameter: text, a number, true, false, null (the flag is absent), a list, a file."""
 
 FlagValue = Annotated[
-    Annotated[Plain, Tag("a scalar")]
+    Annotated[_OfFlag, Tag("a scalar")]
     | Annotated[ListValue, Tag("items")]
     | Annotated[FileValue, Tag("a file")]
-    | Annotated[dict[str, Any], Tag("an object")],
+    | Annotated[_Object, Tag("an object")],
     Discriminator(
         _flag_form,
         custom_error_type="list_of_unknown_manner",
@@ -96,7 +106,7 @@ FlagValue = Annotated[
 """The fixed value of a flag: text, a number, true (the bare flag), a list, a file, a JSON object."""
 
 EnvValue = Annotated[
-    Annotated[Plain, Tag("a scalar")]
+    Annotated[_OfEnv, Tag("a scalar")]
     | Annotated[FileValue, Tag("a file")]
     | Annotated[SecretValue, Tag("a secret")],
     Discriminator(_env_form),

@@ -32,10 +32,11 @@ from tuner.trial.admission import check_targets, uses_devices
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.deliver import deliver, write_report
-from tuner.trial.entry import secret_names, stored_space, study_folder
+from tuner.trial.entry import attempt_folder, secret_names, stored_space, study_folder
 from tuner.trial.events import Voice, Watcher
 from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.recovery import end_leftovers
+from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
 
@@ -105,6 +106,9 @@ def _decided(
     launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
     for ended in end_leftovers(ledger, launchers, row.id):
         voice.say("note", text=f"ended a leftover: {ended}")
+    for trial in ledger.trials(row.id, unfinished=True):
+        folder = attempt_folder(study_folder(ledger, row.name), trial.number, trial.attempt)
+        scrub(folder, ledger.redact)
     try:
         study = _prepare(ledger, row, space, voice, launchers, wishes, devices)
         decision = _with_devices(study, devices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.spec.checks.comparisons import check_comparisons
 from tuner.spec.checks.engine import check_engine
 from tuner.spec.checks.export import check_export
 from tuner.spec.checks.groups import check_groups
@@ -28,3 +29,4 @@ def check_document(document: SpaceDocument, source: Document) -> None:
     check_parameters(document, source)
     check_export(document, source)
     check_idle(document, source)
+    check_comparisons(document, source)

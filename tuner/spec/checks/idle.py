@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -39,6 +40,7 @@ def check_idle(document: SpaceDocument, source: Document) -> None:
 
 def idle(document: SpaceDocument) -> Iterator[Idle]:
     """Everything in a search space that is written and would do nothing."""
+    yield from _empty((), document)
     yield from _settings(document)
     yield from _hardware(document)
     yield from _bundles(document)
@@ -57,6 +59,22 @@ def idle(document: SpaceDocument) -> Iterator[Idle]:
 
 def _written(model: BaseModel, name: str) -> bool:
     return name in model.model_fields_set
+
+
+def _empty(place: Place, value: Any) -> Iterator[Idle]:
+    """Keys with nothing behind them, where nothing means the same as no key."""
+    if isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            here, inner = (*place, field.alias or name), getattr(value, name)
+            if inner is None and field.default is None and _written(value, name):
+                yield here, f"{here[-1]} is empty", "write its value, or delete it"
+            yield from _empty(here, inner)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _empty((*place, key), inner)
+    elif isinstance(value, tuple):
+        for index, inner in enumerate(value):
+            yield from _empty((*place, index), inner)
 
 
 def _settings(document: SpaceDocument) -> Iterator[Idle]:
