@@ -42,6 +42,7 @@ from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+_SEARCH_AFTER_NOISE = 4
 MEMORY_VERDICTS = frozenset(
     {
         Verdict.DEVICE_OOM_LOAD,
@@ -145,7 +146,8 @@ class StudyRunner:
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
-            if not self._stopped:
+            # The noise is worth a start only where enough is left to search with.
+            if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
                 self._again(repeat)
 
     def _first(self) -> None:
@@ -311,14 +313,15 @@ class StudyRunner:
         """What the study has spent so far."""
         return self._known.spending(time.monotonic() - self._began)
 
-    def _spent_out(self) -> bool:
-        """Whether one more trial does not fit into the budget."""
+    def _spent_out(self, trials: int = 1) -> bool:
+        """Whether so many more trials do not fit into the budget."""
         limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
+        more = trials * typical
         needed = {
-            "trials": now.trials + 1,
-            "wall": now.wall + typical,
-            "engine": now.engine + typical,
+            "trials": now.trials + trials,
+            "wall": now.wall + more,
+            "engine": now.engine + more,
         }
         left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
