@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tuner.errors import Quarantined, ResidueFound
-from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
+from tuner.launch.base import Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
@@ -22,8 +22,9 @@ from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
 from tuner.trial.early import CLEARLY_WORSE
-from tuner.trial.environment import compile_cache, environment, whole_environment
+from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.exercise import read_exercise
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
@@ -34,6 +35,7 @@ from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import again
 from tuner.trial.scrub import scrub
+from tuner.trial.starting import launch_plan
 from tuner.verdict import DeviceFacts, Judgement, TrialStage
 
 
@@ -106,7 +108,7 @@ class TrialRunner:
         trial = self._advance(
             trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
         )
-        plan = self._plan(trial)
+        plan = launch_plan(study, trial)
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
@@ -134,31 +136,6 @@ class TrialRunner:
             watch.follow(pid)
         watch.start()
         return watch
-
-    def _plan(self, trial: TrialRow) -> LaunchPlan:
-        study = self._study
-        deployment = Deployment.from_json(trial.deployment)
-        engine = study.engines[deployment.recipe]
-        model = study.models[deployment.model]
-        argv = (
-            *engine.server,
-            "--model",
-            str(model),
-            "--served-model-name",
-            deployment.served_name,
-        )
-        return LaunchPlan(
-            argv=(*argv, *deployment.argv),
-            env={
-                **compile_cache(engine),
-                **whole_environment({**dict(engine.env), **study.device_env}, deployment),
-            },
-            folder=study.trial_folder(trial.number, trial.attempt),
-            port=study.space.engine.port,
-            memory_limit=study.space.memory.host.of(study.hardware.memory_total),
-            grace=Grace(term=study.space.engine.deadlines.stop),
-            labels={"study": study.row.name, "trial": str(trial.number)},
-        )
 
     def _walk(self, live: _Live) -> None:
         """The way of a trial that goes well; the first thing that does not ends it."""
@@ -238,6 +215,7 @@ class TrialRunner:
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
                 "quality": {**self._probing.found(live.trial), "after": after},
+                "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
             },
             score=measured.score,
             feasible=measured.feasible and floor.ok,

@@ -24,15 +24,16 @@ from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.decision import Decision, decide
 from tuner.trial.early import CLEARLY_WORSE
-from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.finalists import Repeat
+from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints, unjudged_constraints
+from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
-from tuner.trial.repeats import baseline_repeats, standing
+from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.scrub import scrub
@@ -41,6 +42,7 @@ from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+_SEARCH_AFTER_NOISE = 4
 MEMORY_VERDICTS = frozenset(
     {
         Verdict.DEVICE_OOM_LOAD,
@@ -67,6 +69,7 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
+        self._finals = Finals(study, again=self._again, offer=self._offer)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -95,15 +98,16 @@ class StudyRunner:
 
     def _run_phases(self) -> Decision | None:
         self._restore()
-        for phase in (self._baseline, self._first, self._search, self._contend):
+        for phase in (self._baseline, self._first, self._search, self._finals.contend):
             phase()
             if self._stopped:
                 return None
-        finalists = self._finalists()
-        self._repeat(finalists)
+        finalists = self._finals.finalists()
+        if not self._stopped:
+            self._finals.confirm(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists, self._rounds)
+        decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -142,7 +146,8 @@ class StudyRunner:
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
-            if not self._stopped:
+            # The noise is worth a start only where enough is left to search with.
+            if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
                 self._again(repeat)
 
     def _first(self) -> None:
@@ -167,35 +172,6 @@ class StudyRunner:
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
-
-    def _contend(self) -> None:
-        """Measure rivals again while that can still change which trials become finalists."""
-        while (found := standing(self._trials(), self._study.space.search)).again:
-            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
-            for number in found.again:
-                if self._stopped:
-                    return
-                self._again(Repeat(number, None))
-        self._study.voice.say("contenders", **found.as_json(), again=[])
-
-    def _finalists(self) -> list[int]:
-        """Numbers of the trials that are confirmed: the best feasible ones above the baseline."""
-        return list(standing(self._trials(), self._study.space.search).finalists)
-
-    def _repeat(self, finalists: list[int]) -> None:
-        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        rounds = self._rounds
-        if finalists:
-            starts = len(schedule(base.number, finalists, 1))
-            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
-        for turn in range(1, rounds + 1):
-            found = standings(self._trials(), finalists, rounds)
-            going = [s.number for s in found if s.open]
-            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
-                if self._stopped:
-                    return
-                self._again(repeat)
 
     def _again(self, repeat: Repeat) -> None:
         study = self._study
@@ -298,7 +274,7 @@ class StudyRunner:
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
-        loads = {w.name: w for w in self._study.space.loads}
+        loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
         if trial.verdict == CLEARLY_WORSE:
             return {
@@ -327,10 +303,6 @@ class StudyRunner:
     # --- the state -------------------------------------------------------------------------------
 
     @property
-    def _rounds(self) -> int:
-        return self._study.space.search.finalists.rounds
-
-    @property
     def _stopped(self) -> bool:
         return self._study.wishes.ending
 
@@ -341,14 +313,15 @@ class StudyRunner:
         """What the study has spent so far."""
         return self._known.spending(time.monotonic() - self._began)
 
-    def _spent_out(self) -> bool:
-        """Whether one more trial does not fit into the budget."""
+    def _spent_out(self, trials: int = 1) -> bool:
+        """Whether so many more trials do not fit into the budget."""
         limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
+        more = trials * typical
         needed = {
-            "trials": now.trials + 1,
-            "wall": now.wall + typical,
-            "engine": now.engine + typical,
+            "trials": now.trials + trials,
+            "wall": now.wall + more,
+            "engine": now.engine + more,
         }
         left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
