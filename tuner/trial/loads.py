@@ -122,7 +122,7 @@ class Loads:
         search = study.space.search
         if not search.stop_early or len(study.space.loads) > 1 or trial.origin not in _SEARCHED:
             return None
-        trials = study.ledger.trials(study.row.id)
+        trials = study.ledger.trials(study.row.id, light=True)
         noise, best = study_noise(trials), best_so_far(trials)
         if noise is None or best is None:
             return None

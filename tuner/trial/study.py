@@ -339,9 +339,7 @@ def _told(trial: TrialRow) -> Told | None:
         trial.assignment or {},
         trial.value or 0.0,
         trial.constraints or {},
-        ended_after=(trial.judgement or {}).get("segments")
-        if trial.verdict == CLEARLY_WORSE
-        else None,
+        ended_early=trial.verdict == CLEARLY_WORSE,
     )
 
 
