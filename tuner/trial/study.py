@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
@@ -67,7 +67,7 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
-        self._finals = Finals(study, again=self._again, offer=self._offer)
+        self._finals = Finals(study, again=self.again, offer=self._offer)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -114,13 +114,20 @@ class StudyRunner:
         return decision
 
     def _restore(self) -> None:
-        """Take up what an earlier tuner left: tell what is verified, run what is planned."""
-        ledger, study = self._study.ledger, self._study.row.id
         self._sampler.restore(told_history(self._trials()))
+        self.take_up()
+
+    def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
+        """Take up what an earlier tuner left: tell what is verified, run what is planned.
+
+        Args:
+            wanted: Which of the planned trials to run now; the others stay planned.
+        """
+        ledger, study = self._study.ledger, self._study.row.id
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
-        for trial in waiting:
+        for trial in filter(wanted, waiting):
             if self._stopped:
                 return
             self._take(trial)
@@ -142,7 +149,7 @@ class StudyRunner:
             )
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
             if not self._stopped:
-                self._again(repeat)
+                self.again(repeat)
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
@@ -167,7 +174,8 @@ class StudyRunner:
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
 
-    def _again(self, repeat: Repeat) -> None:
+    def again(self, repeat: Repeat) -> None:
+        """Measure a trial again, on an engine of its own."""
         study = self._study
         again = study.ledger.trial(study.row.id, repeat.of)
         self._run(
