@@ -13,6 +13,7 @@ def commands(app: typer.Typer) -> None:
         engine,
         export,
         fidelity,
+        init,
         inspect,
         run,
         score,
@@ -20,6 +21,7 @@ def commands(app: typer.Typer) -> None:
         verdict,
     )
 
+    app.command()(init.init)
     app.command()(run.run)
     app.command()(run.resume)
     app.command()(daemon.attach)

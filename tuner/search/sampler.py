@@ -88,7 +88,7 @@ class Sampler:
         )
         self._asked.clear()
         kept = remembered(self._history)
-        self._study.add_trials([self._finished(told) for told in kept])
+        self._study.add_trials([finished(self._axes, told) for told in kept])
         self._lessons = [(told.assignment, told.constraints) for told in kept]
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
@@ -139,7 +139,7 @@ class Sampler:
         self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
-            self._study.add_trial(self._finished(told))
+            self._study.add_trial(finished(self._axes, told))
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
@@ -171,17 +171,6 @@ class Sampler:
             chosen[axis.name] = _suggest(trial, axis)
         return chosen
 
-    def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
-        by_name = {axis.name: axis for axis in self._axes}
-        return create_trial(
-            state=TrialState.PRUNED if told.ended_early else TrialState.COMPLETE,
-            value=told.value,
-            intermediate_values={0: told.value} if told.ended_early else {},
-            params=dict(told.assignment),
-            distributions={name: _distribution(by_name[name]) for name in told.assignment},
-            constraints=dict(told.constraints),
-        )
-
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})
@@ -207,6 +196,19 @@ def _merit(told: Told) -> tuple[float, float]:
     """What trials are ranked by: how little they violate, then their value."""
     violation = sum(max(0.0, v) for v in told.constraints.values())
     return (violation, -told.value)
+
+
+def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
+    """A told trial as Optuna keeps it."""
+    by_name = {axis.name: axis for axis in axes}
+    return create_trial(
+        state=TrialState.PRUNED if told.ended_early else TrialState.COMPLETE,
+        value=told.value,
+        intermediate_values={0: told.value} if told.ended_early else {},
+        params=dict(told.assignment),
+        distributions={name: _distribution(by_name[name]) for name in told.assignment},
+        constraints=dict(told.constraints),
+    )
 
 
 def key(assignment: Assignment) -> str:

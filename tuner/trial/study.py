@@ -21,7 +21,7 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
-from tuner.store.stages import Stage
+from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide
@@ -31,16 +31,18 @@ from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints, unjudged_constraints
+from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
+from tuner.trial.scrub import scrub
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+_SEARCH_AFTER_NOISE = 4
 MEMORY_VERDICTS = frozenset(
     {
         Verdict.DEVICE_OOM_LOAD,
@@ -124,6 +126,9 @@ class StudyRunner:
             wanted: Which of the planned trials to run now; the others stay planned.
         """
         ledger, study = self._study.ledger, self._study.row.id
+        for trial in self._trials():
+            if is_running(trial.stage):  # its tuner was killed before it could do this
+                scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
@@ -148,7 +153,8 @@ class StudyRunner:
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
-            if not self._stopped:
+            # The noise is worth a start only where enough is left to search with.
+            if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
                 self.again(repeat)
 
     def _first(self) -> None:
@@ -276,7 +282,7 @@ class StudyRunner:
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
-        loads = {w.name: w for w in self._study.space.loads}
+        loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
         if trial.verdict == CLEARLY_WORSE:
             return {
@@ -315,14 +321,15 @@ class StudyRunner:
         """What the study has spent so far."""
         return self._known.spending(time.monotonic() - self._began)
 
-    def _spent_out(self) -> bool:
-        """Whether one more trial does not fit into the budget."""
+    def _spent_out(self, trials: int = 1) -> bool:
+        """Whether so many more trials do not fit into the budget."""
         limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
+        more = trials * typical
         needed = {
-            "trials": now.trials + 1,
-            "wall": now.wall + typical,
-            "engine": now.engine + typical,
+            "trials": now.trials + trials,
+            "wall": now.wall + more,
+            "engine": now.engine + more,
         }
         left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
