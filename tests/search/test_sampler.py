@@ -123,7 +123,7 @@ def test_a_point_that_was_never_asked_can_be_told() -> None:
 def ended_early(told: list[Told]) -> list[Told]:
     """The same study, in which trials below the median were ended early."""
     median = sorted(t.value for t in told)[len(told) // 2]
-    return [replace(t, ended_after=8) if t.value < median else t for t in told]
+    return [replace(t, ended_early=True) if t.value < median else t for t in told]
 
 
 def test_a_trial_that_was_ended_early_is_learnt_and_restored_alike() -> None:
@@ -145,6 +145,6 @@ def test_trials_that_were_ended_early_teach_where_not_to_look() -> None:
         assert point is not None
         best = max((t.value for t in told), default=0.0)
         worth = float(point["size"])
-        told.append(Told(point, worth, {"start": -1.0}, 8 if worth < 0.7 * best else None))
+        told.append(Told(point, worth, {"start": -1.0}, worth < 0.7 * best))
         s.tell(told[-1])
     assert sum(t.assignment["size"] >= 10 for t in told[20:]) >= 15

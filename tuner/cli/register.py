@@ -8,6 +8,7 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        compare,
         daemon,
         engine,
         export,
@@ -35,6 +36,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(inspect.logs)
     app.command()(export.export)
     app.command()(export.report)
+    app.command()(compare.compare)
     app.command("verdict")(verdict.verdict_command)
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)

@@ -47,14 +47,13 @@ class Told:
         assignment: The point that ran, on the sampler's axes.
         value: The objective, higher is better; finite, also for a trial that failed.
         constraints: Violations by name, always the same names; at most 0 is feasible.
-        ended_after: For a trial that was ended early, the segments that were seen; its value is
-            then an estimate. None for all others.
+        ended_early: Whether it was ended early; its value is then an estimate.
     """
 
     assignment: Assignment
     value: float
     constraints: Mapping[str, float]
-    ended_after: int | None = None
+    ended_early: bool = False
 
 
 class Sampler:
@@ -144,10 +143,10 @@ class Sampler:
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
-        if told.ended_after is None:
+        if not told.ended_early:
             self._study.tell(trial, told.value)
             return
-        trial.report(told.value, told.ended_after)
+        trial.report(told.value, 0)
         self._study.tell(trial, state=TrialState.PRUNED)
 
     def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
@@ -203,7 +202,9 @@ def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
     """A told trial as Optuna keeps it."""
     by_name = {axis.name: axis for axis in axes}
     return create_trial(
+        state=TrialState.PRUNED if told.ended_early else TrialState.COMPLETE,
         value=told.value,
+        intermediate_values={0: told.value} if told.ended_early else {},
         params=dict(told.assignment),
         distributions={name: _distribution(by_name[name]) for name in told.assignment},
         constraints=dict(told.constraints),

@@ -96,6 +96,10 @@ class Decision:
         }
 
 
+COMPARISONS = 1000
+"""Blocks from here on belong to comparisons that were asked for by hand; they decide nothing."""
+
+
 def confirmation(finalists: int, rounds: int) -> Confirmation:
     """The rule by which finalists are confirmed, fixed before the first repeat.
 
@@ -137,7 +141,8 @@ def _standing(
     repeats: Mapping[tuple[int | None, int | None], TrialRow],
 ) -> Standing:
     runs: list[Run] = []
-    for block in sorted({b for of, b in repeats if of == number and b is not None and b % 2 == 0}):
+    blocks = {b for of, b in repeats if of == number and b is not None}
+    for block in sorted(b for b in blocks if b < COMPARISONS and b % 2 == 0):
         arms = {Arm.BASELINE: base, Arm.CANDIDATE: number}
         halves = (block, block, block + 1, block + 1)
         row = [repeats.get((arms[arm], half)) for arm, half in zip(ABBA, halves, strict=True)]

@@ -9,8 +9,9 @@ from tuner.store.rows import Origin, TrialRow
 from tuner.trial.context import Study
 from tuner.trial.decision import standings
 from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.inert import seen
 from tuner.trial.repeats import standing
-from tuner.trial.simpler import SIMPLER, as_good, simpler
+from tuner.trial.simpler import SIMPLER, Simpler, as_good, simpler
 
 Again = Callable[[Repeat], None]
 Offer = Callable[[Origin, Point, Assignment], bool]
@@ -57,12 +58,9 @@ class Finals:
     def _without_inert(self, number: int) -> int | None:
         """The trial that stands for a finalist; None where nothing of it is left."""
         study = self._study
-        events = study.ledger.events(study.row.id)
-        less = simpler(study.space, study.context, self._trials(), events, number)
+        less = self._simpler(number)
         if less is None:
             return number
-        if not any(e.kind == SIMPLER and e.data["of"] == number for e in events):
-            study.voice.say(SIMPLER, **less.as_json())
         same = [t for t in self._trials() if t.params == less.params and t.repeats is None]
         if not same:
             self._offer(
@@ -75,6 +73,30 @@ class Finals:
         told = all(inert["told"] for inert in less.inert)
         good = as_good(same[0], number, self._trials(), told=told)
         return same[0].number if good else number
+
+    def _simpler(self, number: int) -> Simpler | None:
+        """A finalist without what did nothing. What was found once stays found, also on resuming."""
+        study = self._study
+        events = study.ledger.events(study.row.id, kinds=(SIMPLER, "readback"))
+        for event in events:
+            if event.kind == SIMPLER and event.data["of"] == number:
+                return Simpler.from_json(event.data)
+        base = study.ledger.first_of(study.row.id, Origin.BASELINE)
+        finalist = study.ledger.trial(study.row.id, number)
+        if base is None:
+            return None
+        readbacks = {e.number: e.data for e in events if e.number is not None}
+        found = simpler(
+            study.space,
+            study.context,
+            self._trials(),
+            seen(finalist, readbacks),
+            seen(base, readbacks),
+            number,
+        )
+        if found is not None:
+            study.voice.say(SIMPLER, **found.as_json())
+        return found
 
     def confirm(self, finalists: list[int]) -> None:
         """Measure the finalists again, round by round, until the answer is clear or rounds end."""
@@ -96,4 +118,4 @@ class Finals:
         return self._study.wishes.ending
 
     def _trials(self) -> list[TrialRow]:
-        return self._study.ledger.trials(self._study.row.id)
+        return self._study.ledger.trials(self._study.row.id, light=True)

@@ -132,7 +132,7 @@ class Loads:
             or trial.origin not in _SEARCHED
         ):
             return None
-        trials = study.ledger.trials(study.row.id)
+        trials = study.ledger.trials(study.row.id, light=True)
         noise, best = study_noise(trials), best_so_far(trials)
         if noise is None or best is None:
             return None

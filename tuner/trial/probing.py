@@ -80,7 +80,8 @@ class Probing:
 
     def found(self, trial: TrialRow) -> dict[str, Any]:
         """What the engine of a trial showed, as its last examination was kept."""
-        return quality_of(self._study.ledger.events(self._study.row.id), trial.number) or {}
+        events = self._study.ledger.events(self._study.row.id, kinds=(QUALITY,))
+        return quality_of(events, trial.number) or {}
 
     def after(
         self,
@@ -112,8 +113,8 @@ class Probing:
     def _repetition(self, measured: Measured) -> list[str]:
         """Workloads whose answers repeat each other far more than the baseline's, in words."""
         limit = self._study.space.quality.repetition
-        trials = self._study.ledger.trials(self._study.row.id)
-        base = next((t.metrics for t in trials if t.origin is Origin.BASELINE and t.metrics), None)
+        first = self._study.ledger.first_of(self._study.row.id, Origin.BASELINE)
+        base = None if first is None else first.metrics
         if limit == "off" or base is None:
             return []
         found = []
@@ -129,8 +130,8 @@ class Probing:
 
     def reference(self) -> Reference | None:
         """What the baseline showed; None while it has not."""
-        events = self._study.ledger.events(self._study.row.id)
-        data = next((e.data for e in events if e.kind == REFERENCE), None)
+        events = self._study.ledger.events(self._study.row.id, kinds=(REFERENCE,))
+        data = next((e.data for e in events), None)
         if data is None:
             return None
         self._long = data["long"]

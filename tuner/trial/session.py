@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
@@ -39,6 +39,8 @@ from tuner.trial.recovery import end_leftovers
 from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
+
+T = TypeVar("T")
 
 
 def work(
@@ -72,6 +74,40 @@ def work(
         return _held(ledger, row, Voice(ledger, row.id, *watchers), wishes, devices)
 
 
+def borrow(
+    ledger: Ledger,
+    row: StudyRow,
+    job: Callable[[Study], T],
+    *,
+    watchers: Sequence[Watcher],
+    wishes: Wishes,
+) -> T | None:
+    """Make a study ready as for work, and do something else with it; its status stays as it is.
+
+    Args:
+        ledger: The ledger, open for writing.
+        row: The study.
+        job: What to do.
+        watchers: Are told what happens.
+        wishes: What is wished of it from outside.
+
+    Returns:
+        What the job returns; None when it was told to end before it began.
+
+    Raises:
+        StateUnusable: When another process works on the study.
+        TunerError: When it cannot be made ready.
+    """
+    holder = {"study": row.name, "state": str(ledger.folder), **myself()}
+    with hold_study(study_folder(ledger, row.name), holder):
+        voice = Voice(ledger, row.id, *watchers)
+        try:
+            study = _ready(ledger, row, voice, wishes, None)
+            return _with_devices(study, None, job)
+        except _ToldToStop:
+            return None
+
+
 def _held(
     ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
 ) -> Decision | None:
@@ -101,17 +137,9 @@ def _held(
 def _decided(
     ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
 ) -> Decision | None:
-    space = stored_space(ledger, row)
-    ledger.redact = Redactor(given_secrets(space))
-    kinds = launchers()
-    for ended in end_leftovers(ledger, kinds, row.id):
-        voice.say("note", text=f"ended a leftover: {ended}")
-    for trial in ledger.trials(row.id, unfinished=True):
-        folder = attempt_folder(study_folder(ledger, row.name), trial.number, trial.attempt)
-        scrub(folder, ledger.redact)
     try:
-        study = _prepare(ledger, row, space, voice, kinds, wishes, devices)
-        decision = _with_devices(study, devices)
+        study = _ready(ledger, row, voice, wishes, devices)
+        decision = _with_devices(study, devices, lambda study: StudyRunner(study).run())
     except _ToldToStop:
         return None
     except NothingFeasible:
@@ -125,14 +153,31 @@ def _decided(
     return decision
 
 
-def _with_devices(study: Study, devices: Sequence[str] | None) -> Decision | None:
-    """Run a study while its devices are held."""
+def _ready(
+    ledger: Ledger, row: StudyRow, voice: Voice, wishes: Wishes, devices: Sequence[str] | None
+) -> Study:
+    """End what an earlier tuner left of a study, and build what it needs."""
+    space = stored_space(ledger, row)
+    ledger.redact = Redactor(given_secrets(space))
+    kinds = launchers()
+    for ended in end_leftovers(ledger, kinds, row.id):
+        voice.say("note", text=f"ended a leftover: {ended}")
+    for trial in ledger.trials(row.id, unfinished=True):
+        folder = attempt_folder(study_folder(ledger, row.name), trial.number, trial.attempt)
+        scrub(folder, ledger.redact)
+    return _prepare(ledger, row, space, voice, kinds, wishes, devices)
+
+
+def _with_devices(
+    study: Study, devices: Sequence[str] | None, job: Callable[[Study], T]
+) -> T | None:
+    """Do something with a study while its devices are held."""
     names = devices or needed(
         study.space, study.hardware.devices, on_devices=uses_devices(study.space)
     )
     holder = {"study": study.row.name, "state": str(study.ledger.folder)}
     with hold_devices(names, holder, study.voice, study.wishes) as held:
-        return StudyRunner(study).run() if held else None
+        return job(study) if held else None
 
 
 class _ToldToStop(Exception):

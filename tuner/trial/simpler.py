@@ -15,8 +15,8 @@ from tuner.errors import SpaceError
 from tuner.score.noise import Noise, logs
 from tuner.spec import Context, SearchSpace, violations
 from tuner.spec.points import completed
-from tuner.store.rows import Event, Origin, TrialRow
-from tuner.trial.inert import Inert, effects_of, inert_parameters, seen
+from tuner.store.rows import TrialRow
+from tuner.trial.inert import Inert, Seen, effects_of, inert_parameters
 from tuner.trial.repeats import runs_of, study_noise
 
 SIMPLER = "simpler"
@@ -41,37 +41,35 @@ class Simpler:
         """The simpler point as JSON-ready data."""
         return {"of": self.of, "params": dict(self.params), "inert": list(self.inert)}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Simpler:
+        """The simpler point that :meth:`as_json` wrote."""
+        return cls(data["of"], data["params"], tuple(data["inert"]))
+
 
 def simpler(
     space: SearchSpace,
     context: Context,
     trials: Sequence[TrialRow],
-    events: Sequence[Event],
+    here: Seen | None,
+    there: Seen | None,
     number: int,
 ) -> Simpler | None:
     """What a finalist is without what did nothing; None where everything does something.
-
-    What was found once stays found: a study that is resumed does not look again.
 
     Args:
         space: The search space.
         context: What its expressions may name.
         trials: All trials of the study.
-        events: All its events.
+        here: What is known of the finalist's engine.
+        there: What is known of the baseline's engine.
         number: The finalist.
     """
-    for event in events:
-        if event.kind == SIMPLER and event.data["of"] == number:
-            return Simpler(number, event.data["params"], tuple(event.data["inert"]))
-    readbacks = {e.number: e.data for e in events if e.kind == "readback" and e.number is not None}
-    base = next(t for t in trials if t.origin is Origin.BASELINE)
-    finalist = next(t for t in trials if t.number == number)
-    here, there = seen(finalist, readbacks), seen(base, readbacks)
     if here is None or there is None:
         return None
     noise = study_noise(trials)
     found = inert_parameters(space, here, there, effects_of(space, trials, noise), noise)
-    params, kept = _without(space, context, finalist.params, found)
+    params, kept = _without(space, context, here.params, found)
     return Simpler(number, params, tuple(i.as_json() for i in kept)) if kept else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
@@ -69,7 +69,7 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
-        self._finals = Finals(study, again=self._again, offer=self._offer)
+        self._finals = Finals(study, again=self.again, offer=self._offer)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -116,16 +116,23 @@ class StudyRunner:
         return decision
 
     def _restore(self) -> None:
-        """Take up what an earlier tuner left: tell what is verified, run what is planned."""
-        ledger, study = self._study.ledger, self._study.row.id
         self._sampler.restore(told_history(self._trials()))
+        self.take_up()
+
+    def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
+        """Take up what an earlier tuner left: tell what is verified, run what is planned.
+
+        Args:
+            wanted: Which of the planned trials to run now; the others stay planned.
+        """
+        ledger, study = self._study.ledger, self._study.row.id
         for trial in self._trials():
             if is_running(trial.stage):  # its tuner was killed before it could do this
                 scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
-        for trial in waiting:
+        for trial in filter(wanted, waiting):
             if self._stopped:
                 return
             self._take(trial)
@@ -148,7 +155,7 @@ class StudyRunner:
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
             # The noise is worth a start only where enough is left to search with.
             if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
-                self._again(repeat)
+                self.again(repeat)
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
@@ -173,7 +180,8 @@ class StudyRunner:
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
 
-    def _again(self, repeat: Repeat) -> None:
+    def again(self, repeat: Repeat) -> None:
+        """Measure a trial again, on an engine of its own."""
         study = self._study
         again = study.ledger.trial(study.row.id, repeat.of)
         self._run(
@@ -346,9 +354,7 @@ def _told(trial: TrialRow) -> Told | None:
         trial.assignment or {},
         trial.value or 0.0,
         trial.constraints or {},
-        ended_after=(trial.judgement or {}).get("segments")
-        if trial.verdict == CLEARLY_WORSE
-        else None,
+        ended_early=trial.verdict == CLEARLY_WORSE,
     )
 
 
