@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.fakes import fake_answers
+    from tests.fakes import fake_answers, fake_counts
 else:
     import fake_answers  # stands beside this file, which runs as a script
+    import fake_counts
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
@@ -300,6 +301,7 @@ class Engine:
         self.lock = threading.Lock()
         self.served = 0
         self.words = fake_answers.Words(SWITCHES, AFTER)
+        self.counts = fake_counts.Counts(args.max_num_batched_tokens)
         impl = os.environ.get("ENGINEX_MOE_TINY_IMPL", "native")
         slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8, "wrong": 0.3}.get(
             impl, 1.0
@@ -340,7 +342,8 @@ class Handler(BaseHTTPRequestHandler):
             on = self.engine.args.enable_prefix_caching and "no-cache" not in SWITCHES
             self.answer(
                 200,
-                f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n',
+                f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n'
+                + self.engine.counts.metrics(),
             )
         elif self.path == "/v1/models":
             longest = self.engine.args.max_model_len
@@ -408,6 +411,8 @@ class Handler(BaseHTTPRequestHandler):
                 for n in range(1 if "one-choice" in SWITCHES else body.get("n", 1))
             ]
             made = sum(len(tokens) for tokens, _ in choices)
+            if (line := engine.counts.add(len(prompt), cached, made)) is not None:
+                say(line, who="Worker")
             usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
                 "completion_tokens": made,
@@ -490,6 +495,11 @@ def main() -> None:
             f"[enginex] moe variant={impl} max_tokens=4 effective={impl} layers=1 dtype=bf16 pid=1",
             who="Worker",
         )
+    space = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"))
+    say(
+        f"CPU KV cache size: {int(space * fake_counts.KV_TOKENS_PER_GIB):,} tokens",
+        who="EngineCore",
+    )
     Handler.engine = Engine(args)
     Server.allow_reuse_port = "reuse-port" in SWITCHES
     server = Server((args.host, args.port), Handler)

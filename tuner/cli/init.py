@@ -100,14 +100,17 @@ def _ask(recipe: Recipe, model: Path | None) -> AbstractSet[str] | None:
     from rich.console import Console
 
     from tuner.build import build_engine
-    from tuner.launch.preflight import Preflight
+    from tuner.launch.preflight import SCRIPT, Preflight
 
     with Console(stderr=True).status(f"asking engine {recipe.name}"):
         engine = build_engine(recipe)
         with (
             tempfile.TemporaryDirectory() as folder,
             Preflight(
-                engine.python, dict(engine.env), model or Path(folder), Path(folder)
+                [str(engine.python), str(SCRIPT)],
+                dict(engine.env),
+                str(model or folder),
+                Path(folder),
             ) as asker,
         ):
             return asker.flags()

@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -40,14 +40,24 @@ class Preflight:
     """A warm process that answers for one engine and one model.
 
     Args:
-        python: The engine's interpreter.
-        env: The environment in which its servers run, without what trials vary.
-        model: The model's folder.
+        argv: The command that runs :data:`SCRIPT` with the engine's own interpreter.
+        env: The environment of that command.
+        model: The model's folder as the engine sees it.
         folder: Where its log goes.
+        after: Called when the process has ended, to remove what it ran in.
     """
 
-    def __init__(self, python: Path, env: dict[str, str], model: Path, folder: Path) -> None:
-        self._argv = [str(python), str(SCRIPT)]
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        model: str,
+        folder: Path,
+        *,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._argv = list(argv)
+        self._after = after
         self._env = env
         self._model = model
         self._log = folder / "preflight.log"
@@ -79,7 +89,7 @@ class Preflight:
                 env=self._env,
                 start_new_session=True,
             )
-        self._send({"model": str(self._model)})
+        self._send({"model": self._model})
 
     def ask(self, argv: Sequence[str], env: dict[str, str]) -> Answer:
         """Whether the engine would take these flags in this environment.
@@ -129,6 +139,7 @@ class Preflight:
             # Its group, because a check that hangs is a fork of it.
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        self._after()
 
     def _give_up(self, why: str) -> None:
         self._broken = why

@@ -89,7 +89,7 @@ class Sampler:
         )
         self._asked.clear()
         kept = remembered(self._history)
-        self._study.add_trials([self._finished(told) for told in kept])
+        self._study.add_trials([finished(self._axes, told) for told in kept])
         self._lessons = [(told.assignment, told.constraints) for told in kept]
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
@@ -140,7 +140,7 @@ class Sampler:
         self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
-            self._study.add_trial(self._finished(told))
+            self._study.add_trial(finished(self._axes, told))
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
@@ -172,6 +172,8 @@ class Sampler:
             chosen[axis.name] = _suggest(trial, axis)
         return chosen
 
+<<<<<<< HEAD
+=======
     def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
         by_name = {axis.name: axis for axis in self._axes}
         ended = told.ended_after
@@ -184,6 +186,7 @@ class Sampler:
             constraints=dict(told.constraints),
         )
 
+>>>>>>> main
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})
@@ -209,6 +212,17 @@ def _merit(told: Told) -> tuple[float, float]:
     """What trials are ranked by: how little they violate, then their value."""
     violation = sum(max(0.0, v) for v in told.constraints.values())
     return (violation, -told.value)
+
+
+def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
+    """A told trial as Optuna keeps it."""
+    by_name = {axis.name: axis for axis in axes}
+    return create_trial(
+        value=told.value,
+        params=dict(told.assignment),
+        distributions={name: _distribution(by_name[name]) for name in told.assignment},
+        constraints=dict(told.constraints),
+    )
 
 
 def key(assignment: Assignment) -> str:

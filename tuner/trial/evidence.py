@@ -11,6 +11,7 @@ from tuner.load.record import Record
 from tuner.trial.early import Worse
 from tuner.verdict import (
     Asked,
+    DeviceFacts,
     Evidence,
     ExitFacts,
     Finding,
@@ -40,6 +41,7 @@ class Ending:
         doing: What it was asked when it ended, in words.
         worse: Why it was ended early though nothing is wrong with it.
         kills_before: Count of the kernel's out-of-memory kills before the start.
+        devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -59,6 +61,7 @@ class Ending:
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
+    devices: tuple[DeviceFacts, ...] = ()
 
     @classmethod
     def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
@@ -135,6 +138,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
+            devices=ending.devices,
             oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
             failed_probes=ending.probes,

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
 from tuner.score.rank import Standing, Tier, pessimistic_constraints
+from tuner.spec import SearchSpace
 
 _FAILED = "start"
 
@@ -72,6 +74,15 @@ class Measured:
                 for name, s in self.standings.items()
             },
         }
+
+
+def level_weights(space: SearchSpace) -> dict[str, float]:
+    """What each measured level counts in the score: a workload's weight, shared by its levels."""
+    found: dict[str, float] = {}
+    for load in space.loads:
+        names = level_names(load.name, load.workload)
+        found |= {name: load.weight / len(names) for name in names}
+    return found
 
 
 def constraint_name(workload: str, constraint: str, workloads: Mapping[str, Any]) -> str:

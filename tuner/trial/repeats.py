@@ -67,11 +67,13 @@ def baseline_repeats(trials: Sequence[TrialRow], starts: int) -> list[Repeat]:
 
 
 def runs_of(trials: Sequence[TrialRow]) -> dict[int, list[float]]:
-    """The scores of each trial: its own, and those of its repeats outside blocks."""
+    """The scores of each trial of the search: its own, and those of its repeats outside blocks."""
     found: dict[int, list[float]] = {}
     for trial in trials:
         repeat = _is_repeat(trial)
-        if (repeat and trial.block is not None) or not trial.feasible or not trial.score:
+        if trial.origin is Origin.SIMPLER or (repeat and trial.block is not None):
+            continue
+        if not trial.feasible or not trial.score:
             continue
         of = trial.repeats if repeat and trial.repeats is not None else trial.number
         if trial.score > 0:

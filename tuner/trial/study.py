@@ -21,20 +21,22 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
-from tuner.store.stages import Stage
+from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide, standings
+from tuner.trial.decision import Decision, decide
 from tuner.trial.early import CLEARLY_WORSE
-from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.finalists import Repeat
+from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints, unjudged_constraints
+from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
-from tuner.trial.repeats import baseline_repeats, standing
+from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
+from tuner.trial.scrub import scrub
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
@@ -66,6 +68,7 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
+        self._finals = Finals(study, again=self._again, offer=self._offer)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -94,15 +97,16 @@ class StudyRunner:
 
     def _run_phases(self) -> Decision | None:
         self._restore()
-        for phase in (self._baseline, self._first, self._search, self._contend):
+        for phase in (self._baseline, self._first, self._search, self._finals.contend):
             phase()
             if self._stopped:
                 return None
-        finalists = self._finalists()
-        self._repeat(finalists)
+        finalists = self._finals.finalists()
+        if not self._stopped:
+            self._finals.confirm(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists, self._rounds)
+        decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -114,6 +118,9 @@ class StudyRunner:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
         self._sampler.restore(told_history(self._trials()))
+        for trial in self._trials():
+            if is_running(trial.stage):  # its tuner was killed before it could do this
+                scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
@@ -163,35 +170,6 @@ class StudyRunner:
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
-
-    def _contend(self) -> None:
-        """Measure rivals again while that can still change which trials become finalists."""
-        while (found := standing(self._trials(), self._study.space.search)).again:
-            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
-            for number in found.again:
-                if self._stopped:
-                    return
-                self._again(Repeat(number, None))
-        self._study.voice.say("contenders", **found.as_json(), again=[])
-
-    def _finalists(self) -> list[int]:
-        """Numbers of the trials that are confirmed: the best feasible ones above the baseline."""
-        return list(standing(self._trials(), self._study.space.search).finalists)
-
-    def _repeat(self, finalists: list[int]) -> None:
-        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        rounds = self._rounds
-        if finalists:
-            starts = len(schedule(base.number, finalists, 1))
-            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
-        for turn in range(1, rounds + 1):
-            found = standings(self._trials(), finalists, rounds)
-            going = [s.number for s in found if s.open]
-            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
-                if self._stopped:
-                    return
-                self._again(repeat)
 
     def _again(self, repeat: Repeat) -> None:
         study = self._study
@@ -294,7 +272,7 @@ class StudyRunner:
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
-        loads = {w.name: w for w in self._study.space.loads}
+        loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
         if trial.verdict == CLEARLY_WORSE:
             return {
@@ -321,10 +299,6 @@ class StudyRunner:
         return {**vector, CONSTRAINT: min(0.0, expected if expected is not None else seen or 0.0)}
 
     # --- the state -------------------------------------------------------------------------------
-
-    @property
-    def _rounds(self) -> int:
-        return self._study.space.search.finalists.rounds
 
     @property
     def _stopped(self) -> bool:
