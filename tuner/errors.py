@@ -16,6 +16,7 @@
     ├── LaunchFailed              an engine that did not come up (the verdict says why)
     ├── DockerLost                Docker's daemon does not answer, or not in time
     ├── ResidueFound              something of an earlier engine is still there
+    ├── Quarantined               nothing is started on a device until a person has looked
     ├── TelemetryLost             a device's driver or its tool does not answer
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
@@ -37,6 +38,7 @@ __all__ = [
     "NoSpaceLeft",
     "NothingFeasible",
     "PortTaken",
+    "Quarantined",
     "RecipeError",
     "ResidueFound",
     "SpaceError",
@@ -154,6 +156,10 @@ class DockerLost(TunerError):
 
 class ResidueFound(TunerError):
     """Raised when something of an earlier engine is still there."""
+
+
+class Quarantined(TunerError):
+    """Raised when a device, or the host, is in quarantine."""
 
 
 class TelemetryLost(TunerError):

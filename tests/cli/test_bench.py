@@ -118,9 +118,9 @@ def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
     for text, said in {
         "[1]": "a workload is a mapping",
         "workloads: {}": "no workload",
-        "kind: nothing": "must be one of",
+        "kind: nothing": "must be 'conversations'",
         f"workload: {{{TALKS.strip()}}}".replace("\n", ", ")
-        + "\nworkloads: {a: {kind: x}}": "must be one",
+        + "\nworkloads: {a: {kind: x}}": "must be 'conversations'",
     }.items():
         file.write_text(text)
         with pytest.raises(UserError, match=said):

@@ -111,6 +111,7 @@ def test_help_has_an_example_for_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for command in (
+        "init",
         "run",
         "resume",
         "validate",

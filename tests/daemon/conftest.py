@@ -24,7 +24,7 @@ from tuner.daemon.start import await_end, start
 
 QUICK: dict[str, Any] = {
     "budget": {"trials": 2},
-    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "search": {"sampler": "random", "finalists": {"count": 0}},
 }
 """Changes of a world that make its study short."""
 
@@ -123,14 +123,25 @@ def until(client: Client, study: str, *wanted: str, seconds: float = 60.0) -> di
         time.sleep(0.1)
 
 
-def tuner(state: Path, *words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def wait_for(client: Client, study: str, kind: str, **data: object) -> None:
+    """Wait until an event of a study was told."""
+    with client.events(f"/v1/studies/{study}/events", 0) as events:
+        for event in events:
+            if event["kind"] == kind and data.items() <= event["data"].items():
+                return
+    pytest.fail(f"no {kind} came")
+
+
+def tuner(
+    state: Path, *words: str, env_more: dict[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
     """Run a command of the command line."""
     return subprocess.run(
         [sys.executable, "-m", "tuner", "--state", str(state), *words],
         capture_output=True,
         text=True,
         check=False,
-        env=clean_environment(),
+        env={**clean_environment(), **(env_more or {})},
         **options,
     )
 

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.slow, pytest.mark.
 STAGES = ("starting", "ready", "probed", "warmed", "measured", "stopping", "verified")
 CHANGES = {
     "budget": {"trials": 12},
-    "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+    "search": {"sampler": "random", "finalists": {"count": 0}},
 }
 
 

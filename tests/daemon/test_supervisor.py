@@ -9,24 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.conftest import Keeper, body, of_folder, tuner, until
+from tests.daemon.conftest import Keeper, body, of_folder, tuner, until, wait_for
 from tests.fakes.world import World
-from tuner.daemon.client import Client
 from tuner.errors import StateUnusable, StudyConflict, UserError
 from tuner.store.ledger import Ledger
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 Make = Callable[..., World]
-
-
-def wait_for(client: Client, study: str, kind: str, **data: object) -> None:
-    """Wait until an event of a study was told."""
-    with client.events(f"/v1/studies/{study}/events", 0) as events:
-        for event in events:
-            if event["kind"] == kind and data.items() <= event["data"].items():
-                return
-    pytest.fail(f"no {kind} came")
 
 
 def test_a_study_runs_in_a_worker_and_its_files_are_delivered(

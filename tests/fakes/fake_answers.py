@@ -34,12 +34,13 @@ class Words:
     ) -> list[str]:
         """The tokens of one choice, the stop words not yet looked at."""
         if self.formed(body):
-            return list(_FORMED[:count])
+            return list(self.form(body)[:count])
         if "garbage-in-load" in self.switches and served > self.after:
             return ["!"] * count
         drawn: tuple[object, ...] = (prompt,)
         if body.get("temperature", 1):
-            drawn = (prompt, body.get("seed", served), choice)
+            seed = served if "ignores-seed" in self.switches else body.get("seed", served)
+            drawn = (prompt, seed, choice)
         if self.impl == "wrong" or ("wears-out" in self.switches and served > self.after):
             drawn = (*drawn, "wrong")
         return [LETTERS[_draw(*drawn, place) % len(LETTERS)] for place in range(count)]
@@ -47,6 +48,11 @@ class Words:
     def formed(self, body: dict[str, Any]) -> bool:
         """Whether the answer has a form."""
         return bool(body.get("response_format")) or isinstance(body.get("tool_choice"), dict)
+
+    def form(self, body: dict[str, Any]) -> str:
+        """The formed answer, or what stands in its place."""
+        spoilt = "bad-arguments" if body.get("tool_choice") else "prose-for-json"
+        return "No weather." if spoilt in self.switches else _FORMED
 
     def logprobs(self, prompt: bytes, tokens: list[str]) -> dict[str, Any]:
         """The log-probabilities of an answer as the protocol has them."""
@@ -67,8 +73,18 @@ class Words:
         return {"content": content}
 
 
-def cut(tokens: list[str], body: dict[str, Any], count: int) -> tuple[list[str], str]:
+def counted(body: dict[str, Any], left: int, switches: set[str]) -> int:
+    """How many tokens are made."""
+    asked = int(body.get("max_completion_tokens") or body.get("max_tokens") or left)
+    return asked + 3 if "ignores-limit" in switches else asked
+
+
+def cut(
+    tokens: list[str], body: dict[str, Any], count: int, switches: set[str]
+) -> tuple[list[str], str]:
     """The tokens up to a stop word, and why they end."""
+    if "ignores-stop" in switches:
+        return tokens, "length"
     text = "".join(tokens)
     given = body.get("stop") or []
     words = [given] if isinstance(given, str) else given
@@ -78,21 +94,31 @@ def cut(tokens: list[str], body: dict[str, Any], count: int) -> tuple[list[str],
     return tokens, "length" if len(tokens) == count else "stop"
 
 
-def refusal(body: Any, longest: int) -> str | None:
-    """Why a chat request is refused; None where it is not."""
+def refusal(body: Any, longest: int, switches: set[str]) -> str | None:
+    """Why a request is refused; None where it is not."""
     if not isinstance(body, dict) or ("messages" not in body and "prompt" not in body):
         return "1 validation error: {'type': 'missing', 'loc': ('body', 'messages')}"
-    messages = body.get("messages")
-    if messages is not None:
-        if not isinstance(messages, list):
-            return "messages is no list"
-        if not messages:
-            return "Cannot apply chat template to an empty conversation."
-        if any("role" not in message for message in messages):
-            return "1 validation error: {'type': 'missing', 'loc': ('body', 'messages', 0, 'role')}"
+    if "messages" in body and (why := _messages(body["messages"], switches)) is not None:
+        return why
     if body.get("model", "llm") != "llm":
         return f"The model `{body['model']}` does not exist."
-    return _numbers(body, longest)
+    if "no-newer-name" in switches and "max_completion_tokens" in body:
+        return "[{'type': 'extra_forbidden', 'loc': ('body', 'max_completion_tokens')}]"
+    return _numbers(body, 128 if "small-answers-only" in switches else longest)
+
+
+def _messages(messages: Any, switches: set[str]) -> str | None:
+    if not isinstance(messages, list):
+        return "messages is no list"
+    if not messages:
+        return "Cannot apply chat template to an empty conversation."
+    if any("role" not in message for message in messages):
+        return "1 validation error: {'type': 'missing', 'loc': ('body', 'messages', 0, 'role')}"
+    if "one-system" in switches and any(m["role"] == "system" for m in messages[1:]):
+        return "System message must be at the beginning."
+    if "no-null-content" in switches and any(m.get("content") is None for m in messages):
+        return "content must be a string"
+    return None
 
 
 def _numbers(body: dict[str, Any], longest: int) -> str | None:
@@ -103,7 +129,9 @@ def _numbers(body: dict[str, Any], longest: int) -> str | None:
         return "top_p must be in (0, 1]."
     if body.get("temperature", 1) < 0:
         return "temperature must be non-negative."
-    if len(prompt_of(body)) + (asked or 1) > longest:
+    if asked is None and longest == 128:
+        return "max_tokens is required."
+    if len(prompt_of(body)) + (asked or 1) > max(longest, 129):
         return f"This model's maximum context length is {longest} tokens."
     return None
 

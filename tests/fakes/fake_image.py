@@ -31,13 +31,16 @@ CMD []
 def fake_image() -> str:
     """The image's name; built once for each content of the fake."""
     wanted = f"setproctitle=={version('setproctitle')}"
-    content = hashlib.sha256(FAKE.read_bytes() + _DOCKERFILE.encode() + wanted.encode()).hexdigest()
+    files = [FAKE, FAKE.with_name("fake_answers.py")]
+    parts = [*(file.read_bytes() for file in files), _DOCKERFILE.encode(), wanted.encode()]
+    content = hashlib.sha256(b"".join(parts)).hexdigest()
     name = f"tuner-tests/fake:{content[:12]}"
     if _docker("image", "inspect", name).returncode == 0:
         return name
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
-        shutil.copy(FAKE, context)
+        for file in files:
+            shutil.copy(file, context)
         (context / "Dockerfile").write_text(_DOCKERFILE)
         _download(wanted, context)
         built = _docker("build", "--quiet", "--network", "none", "--tag", name, folder)

@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -24,12 +25,11 @@ from multiprocessing import resource_tracker, shared_memory
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import setproctitle
-
 if TYPE_CHECKING:
-    from tests.fakes import fake_answers
+    from tests.fakes import fake_answers, fake_counts
 else:
     import fake_answers  # stands beside this file, which runs as a script
+    import fake_counts
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
@@ -90,7 +90,25 @@ class Fork:
 def child(role: str) -> subprocess.Popen[bytes] | Fork:
     if FORK:
         return Fork(role)
-    return subprocess.Popen([sys.executable, __file__, "--role", role, str(os.getpid())])
+    argv = [sys.executable, __file__, "--role", role, str(os.getpid())]
+    return subprocess.Popen(argv, pass_fds=[int(os.environ["FAKE_UP"])])
+
+
+def start_processes() -> subprocess.Popen[bytes] | Fork:
+    """Start the core, which starts the worker, and wait until the worker is what it is to be."""
+    told, tell = os.pipe()
+    os.environ["FAKE_UP"] = str(tell)
+    core = child("EngineCore")
+    os.close(tell)
+    select.select([told], [], [], 30)
+    os.close(told)
+    return core
+
+
+def worker_is_up() -> None:
+    tell = int(os.environ["FAKE_UP"])
+    os.write(tell, b"1")
+    os.close(tell)
 
 
 def be_child(role: str) -> None:
@@ -102,6 +120,8 @@ def be_child(role: str) -> None:
     if "retitle" in SWITCHES:
         if "wipe" in SWITCHES:
             os.environ.pop("SPT_NOENV", None)
+        import setproctitle  # the import alone already moves the environment about
+
         setproctitle.setproctitle(f"VLLM::{role}")
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -120,6 +140,7 @@ def become_daemon() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
+    worker_is_up()
     argv = [sys.executable, "-c", "import time; time.sleep(3600)"]
     os.execve(sys.executable, argv, {})  # noqa: S606 - no shell is the point
 
@@ -151,6 +172,7 @@ def wait_for(stop: threading.Event) -> None:
 
 def be_core() -> None:
     worker = child("Worker")
+    os.close(int(os.environ["FAKE_UP"]))
     say("core up", who="EngineCore")
     stop = threading.Event()
     if "ignore-term" not in SWITCHES:
@@ -167,6 +189,7 @@ def be_worker() -> None:
     ballast = bytearray(int(float(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20))
     for place in range(0, len(ballast), 4096):
         ballast[place] = 1
+    worker_is_up()
     if "stopped-worker" in SWITCHES:
         os.kill(os.getpid(), signal.SIGSTOP)
     if "forking-worker" in SWITCHES:
@@ -226,7 +249,23 @@ def fail_config(text: str) -> None:
     sys.exit(1)
 
 
+def blab() -> None:
+    """Tell the log a secret that was given, or die of it."""
+    secret = os.environ.get("FAKE_SECRET", "")
+    if "blab" in SWITCHES:
+        say(f"using token {secret}, that is {json.dumps(secret)}")
+    if "blab-oom" in SWITCHES:
+        say(
+            f"torch.OutOfMemoryError: CUDA out of memory for {secret}. Tried to allocate 2.00 GiB. "
+            "GPU 0 has a total capacity of 31.72 GiB of which 1.20 GiB is free.",
+            who="Worker",
+            level="ERROR",
+        )
+        sys.exit(1)
+
+
 def misbehave_at_start() -> None:
+    blab()
     if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
@@ -262,6 +301,7 @@ class Engine:
         self.lock = threading.Lock()
         self.served = 0
         self.words = fake_answers.Words(SWITCHES, AFTER)
+        self.counts = fake_counts.Counts(args.max_num_batched_tokens)
         impl = os.environ.get("ENGINEX_MOE_TINY_IMPL", "native")
         slow = {"native": 1.0, "tokenwise": 1.1, "bmm": 1.2, "loop": 1.8, "wrong": 0.3}.get(
             impl, 1.0
@@ -271,7 +311,7 @@ class Engine:
 
     def cached(self, prompt: bytes) -> int:
         """Cached prompt tokens, in blocks of 64, and remembers this prompt's blocks."""
-        if not self.args.enable_prefix_caching:
+        if not self.args.enable_prefix_caching or "forgets" in SWITCHES:
             return 0
         hits = 0
         with self.lock:
@@ -302,7 +342,8 @@ class Handler(BaseHTTPRequestHandler):
             on = self.engine.args.enable_prefix_caching and "no-cache" not in SWITCHES
             self.answer(
                 200,
-                f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n',
+                f'vllm:cache_config_info{{enable_prefix_caching="{on}",num_gpu_blocks="100"}} 1.0\n'
+                + self.engine.counts.metrics(),
             )
         elif self.path == "/v1/models":
             longest = self.engine.args.max_model_len
@@ -325,7 +366,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if "never-answer" in SWITCHES:
             time.sleep(3600)
-        if (why := fake_answers.refusal(body, self.engine.args.max_model_len)) is not None:
+        why = fake_answers.refusal(body, self.engine.args.max_model_len, SWITCHES)
+        if why is not None:
             self.refuse(why)
             return
         try:
@@ -340,7 +382,7 @@ class Handler(BaseHTTPRequestHandler):
         engine = self.engine
         prompt = fake_answers.prompt_of(body)
         left = engine.args.max_model_len - len(prompt)
-        count = int(body.get("max_completion_tokens") or body.get("max_tokens") or left)
+        count = fake_answers.counted(body, left, SWITCHES)
         if body.get("n", 1) > 1 and "n2-kills" in SWITCHES:
             os.kill(os.getpid(), signal.SIGKILL)
         if body.get("response_format") and "no-json" in SWITCHES:
@@ -352,21 +394,32 @@ class Handler(BaseHTTPRequestHandler):
                 os.kill(os.getpid(), signal.SIGKILL)
             if "hang-in-load" in SWITCHES and engine.served > AFTER:
                 time.sleep(3600)
+            if "nan-in-log" in SWITCHES and engine.served == AFTER:
+                say(
+                    "NaN in prefill GatedDeltaNet layer 0 (frac=0.9998), replacing with zeros",
+                    level="WARNING",
+                )
             cached = engine.cached(prompt)
             time.sleep((len(prompt) - cached) * engine.prefill_s)
             choices = [
                 fake_answers.cut(
-                    engine.words.tokens(prompt, count, body, n, engine.served), body, count
+                    engine.words.tokens(prompt, count, body, n, engine.served),
+                    body,
+                    count,
+                    SWITCHES,
                 )
-                for n in range(body.get("n", 1))
+                for n in range(1 if "one-choice" in SWITCHES else body.get("n", 1))
             ]
             made = sum(len(tokens) for tokens, _ in choices)
-            usage = {
+            if (line := engine.counts.add(len(prompt), cached, made)) is not None:
+                say(line, who="Worker")
+            usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
                 "completion_tokens": made,
                 "total_tokens": len(prompt) + made,
-                "prompt_tokens_details": {"cached_tokens": cached},
             }
+            if "cached-unsaid" not in SWITCHES:
+                usage["prompt_tokens_details"] = {"cached_tokens": cached}
             if body.get("stream"):
                 self.stream(*choices[0], usage, chat="messages" in body)
                 return
@@ -391,7 +444,8 @@ class Handler(BaseHTTPRequestHandler):
             if body.get("logprobs"):
                 said["logprobs"] = self.engine.words.logprobs(prompt, tokens)
             found.append({"index": index, "finish_reason": finish, **said})
-        self.answer(200, {"choices": found, "usage": usage})
+        counts = {} if "no-usage" in SWITCHES else {"usage": usage}
+        self.answer(200, {"choices": found, **counts})
 
     def stream(self, tokens: list[str], finish: str, usage: dict[str, Any], *, chat: bool) -> None:
         self.send_response(200)
@@ -428,7 +482,7 @@ def main() -> None:
     say(f"non-default args: {vars(args)}", source="api_utils.py:286")
     misbehave_at_start()
     refuse(args)
-    core = child("EngineCore")
+    core = start_processes()
     stop = threading.Event()
     if "ignore-term" in SWITCHES:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -441,6 +495,11 @@ def main() -> None:
             f"[enginex] moe variant={impl} max_tokens=4 effective={impl} layers=1 dtype=bf16 pid=1",
             who="Worker",
         )
+    space = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"))
+    say(
+        f"CPU KV cache size: {int(space * fake_counts.KV_TOKENS_PER_GIB):,} tokens",
+        who="EngineCore",
+    )
     Handler.engine = Engine(args)
     Server.allow_reuse_port = "reuse-port" in SWITCHES
     server = Server((args.host, args.port), Handler)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.conftest import FAKE
+from tests.fakes import fake_image
 from tests.memory.checkpoints import config, tensors, write
 
 MODEL = "llama_tiny"
@@ -47,7 +48,7 @@ _SPACE: dict[str, Any] = {
         "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 2, 64], "baseline": 1},
         "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
-    "search": {"startup": 1, "finalists": {"count": 0, "rounds": 1}},
+    "search": {"startup": 1, "finalists": {"count": 0}},
     "budget": {"trials": 2},
     "workload": {
         "kind": "conversations",
@@ -61,6 +62,7 @@ _SPACE: dict[str, Any] = {
         "time_limit": "20s",
         "warmup": {"conversations": 1},
     },
+    "quality": {"suite": "off", "answers": {"match": "off"}},  # for the tests that are about it
     "score": {
         "gates": {
             "success_rate": 1.0,
@@ -83,12 +85,16 @@ class World:
         changes: What the search space says otherwise, by its own keys; None takes a key away.
         fake: Switches of the fake, for every trial.
         recipe_env: More variables that the recipe gives its server.
+        container: What the recipe says of its container, and so whether it runs on devices.
+        image: The fake's image, for a study in containers.
     """
 
     folder: Path
     changes: dict[str, Any] = field(default_factory=dict)
     fake: tuple[str, ...] = ()
     recipe_env: dict[str, str] = field(default_factory=dict)
+    container: dict[str, Any] = field(default_factory=dict)
+    image: str | None = None
 
     @property
     def space(self) -> Path:
@@ -108,21 +114,34 @@ class World:
             place.mkdir(parents=True, exist_ok=True)
         env = {**_RECIPE["env"], **self.recipe_env, "FAKE": ",".join(self.fake)}  # type: ignore[dict-item]
         env = {name: value for name, value in env.items() if value}
-        (recipe / "recipe.yaml").write_text(json.dumps({**_RECIPE, "env": env}))
+        spec = {**_RECIPE, "env": env, "container": self.container, **self._base()}
+        (recipe / "recipe.yaml").write_text(json.dumps(spec))
         known = config(MODEL)
         (model / "config.json").write_text(json.dumps(known))
         write(model / "model.safetensors", tensors(known))
         self.write_space()
         return self
 
+    def _base(self) -> dict[str, Any]:
+        if self.image is None:
+            return {}
+        return {
+            "base": {"existing": {"image": self.image}},
+            "server": ["{python}", *fake_image.SERVER[1:]],
+        }
+
     def write_space(self, **more: Any) -> None:
         """Write the search space, with some more changes."""
         space = {**_SPACE, **self.changes, **more}
-        space["engine"] = {**space["engine"], "recipe": str(self.folder / "recipe")}
+        # Repeats before the finalists are for the tests that are about them.
+        space["search"] = {"repeats": {"baseline": 1, "each": 1}, **space["search"]}
+        launch = "process" if self.image is None else "docker"
+        recipe = str(self.folder / "recipe")
+        space["engine"] = {**space["engine"], "recipe": recipe, "launch": launch}
         text = yaml.safe_dump({k: v for k, v in space.items() if v is not None}, sort_keys=False)
         self.space.write_text(text)
 
     def copy_to(self, folder: Path) -> World:
         """The same world elsewhere, its state included."""
         shutil.copytree(self.folder, folder)
-        return World(folder, self.changes, self.fake, self.recipe_env)
+        return replace(self, folder=folder)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,3 +118,33 @@ def test_a_point_that_was_never_asked_can_be_told() -> None:
     s = sampler()
     s.tell(Told({"kind": 0, "seqs": 1, "share": 0.5}, 5.0, {"start": -1.0}))
     assert s.ask(1, set()) is not None
+
+
+def ended_early(told: list[Told]) -> list[Told]:
+    """The same study, in which trials below the median were ended early."""
+    median = sorted(t.value for t in told)[len(told) // 2]
+    return [replace(t, ended_after=8) if t.value < median else t for t in told]
+
+
+def test_a_trial_that_was_ended_early_is_learnt_and_restored_alike() -> None:
+    told = ended_early(study(sampler(), 20))
+    once, again = sampler(), sampler()
+    for one in told:
+        once.ask(0, set())
+        once.tell(one)
+    again.restore(told)
+    taken = {key(t.assignment) for t in told}
+    assert once.ask(20, taken) == again.ask(20, taken)
+
+
+def test_trials_that_were_ended_early_teach_where_not_to_look() -> None:
+    axes = (Axis("size", "ordinal", 0, 15), Axis("other", "ordinal", 0, 15))
+    s, told = sampler(axes=axes, startup=6), list[Told]()
+    for number in range(40):
+        point = s.ask(number, {key(t.assignment) for t in told})
+        assert point is not None
+        best = max((t.value for t in told), default=0.0)
+        worth = float(point["size"])
+        told.append(Told(point, worth, {"start": -1.0}, 8 if worth < 0.7 * best else None))
+        s.tell(told[-1])
+    assert sum(t.assignment["size"] >= 10 for t in told[20:]) >= 15

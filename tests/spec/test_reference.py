@@ -66,7 +66,7 @@ def test_every_key_is_in_an_example_or_in_a_table() -> None:
 
 
 def test_the_defaults_that_it_says_are_the_defaults() -> None:
-    from tuner.spec.document import Deadlines, Export, Finalists, Search
+    from tuner.spec.document import Deadlines, Export, Finalists, Repeats, Search
     from tuner.spec.limits import Memory
     from tuner.spec.score import Gates, Weights
 
@@ -74,6 +74,8 @@ def test_the_defaults_that_it_says_are_the_defaults() -> None:
     assert (deadlines.start, deadlines.silence, deadlines.stop) == (900, 300, 60)
     assert Search().startup == 10
     assert (Finalists().count, Finalists().rounds) == (2, 1)
+    assert Search().stop_early
+    assert tuple(Repeats().model_dump().values()) == (2, 2, 4, 0.02)
     assert Export().dir == "deploy/{study}"
     assert (Memory().host.share, Memory().device_floor.share) == (0.9, 0.02)
     assert Gates().model_dump() == {

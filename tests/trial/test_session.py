@@ -94,7 +94,7 @@ def test_more_budget_is_taken_while_it_runs(tmp_path: Path, *, more: bool, launc
 
     space = {
         "budget": {"trials": 1},
-        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+        "search": {"sampler": "random", "finalists": {"count": 0}},
     }
     with Ledger(tmp_path / "state", write=True) as ledger:
         row = entered(ledger, tmp_path, first=[{"seqs": 4}], **space)

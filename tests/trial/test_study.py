@@ -86,7 +86,7 @@ def test_no_point_runs_twice_and_the_space_can_be_exhausted(tmp_path: Path) -> N
 def test_a_study_is_repeatable_by_its_seed(tmp_path: Path) -> None:
     changes = {
         "budget": {"trials": 4},
-        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+        "search": {"sampler": "random", "finalists": {"count": 0}},
     }
     one = run(World(tmp_path / "one", changes).make())
     two = run(World(tmp_path / "two", changes).make())
@@ -110,7 +110,7 @@ def test_a_rule_rejects_without_a_start(tmp_path: Path) -> None:
 def test_a_stopped_study_goes_on_as_if_it_had_not_been(tmp_path: Path, stage: str) -> None:
     changes = {
         "budget": {"trials": 4},
-        "search": {"sampler": "random", "finalists": {"count": 0, "rounds": 1}},
+        "search": {"sampler": "random", "finalists": {"count": 0}},
     }
     whole = run(World(tmp_path / "whole", changes).make())
     world = World(tmp_path / "stopped", changes).make()
@@ -142,6 +142,46 @@ def test_finalists_are_measured_again_in_turns_and_the_winner_is_delivered(tmp_p
     content = computility.parse(first)
     assert ("--max-num-seqs", "4") in zip(content.command, content.command[1:], strict=False)
     assert dict(content.env)["ENGINEX_MOE_TINY_IMPL"] == "native"
+
+
+def test_several_workloads_run_on_one_start_and_share_the_score_by_weight(tmp_path: Path) -> None:
+    talk = {
+        "kind": "conversations",
+        "conversations": 2,
+        "turns": 2,
+        "concurrency": 2,
+        "system_tokens": 64,
+        "turn_tokens": 40,
+        "output_tokens": 4,
+        "weight": 3,
+    }
+    curve = {
+        "kind": "decode_curve",
+        "concurrencies": [1, 2],
+        "rounds": 1,
+        "prompt_tokens": 32,
+        "output_tokens": 8,
+    }
+    changes = {
+        "workload": None,
+        "workloads": {"talk": talk, "curve": curve},
+        "budget": {"trials": 1},
+    }
+    (trial,) = run(World(tmp_path, changes).make())
+    assert trial.attempt == 1
+    assert trial.metrics is not None
+    levels = trial.metrics["workloads"]
+    assert {name: level["weight"] for name, level in levels.items()} == {
+        "talk": 3.0,
+        "curve-c1": 0.5,
+        "curve-c2": 0.5,
+    }
+    parts = [level["weight"] * level["figures"]["weighted"] for level in levels.values()]
+    assert trial.score == pytest.approx(sum(parts) / 4)
+    assert trial.constraints is not None
+    assert {"talk.population", "curve-c1.population", "curve-c2.population"} < set(
+        trial.constraints
+    )
 
 
 def test_a_baseline_that_does_not_run_ends_the_study_with_its_reason(tmp_path: Path) -> None:

@@ -131,6 +131,8 @@ class OneRun:
         container: What it needs from this host.
         mounts: Further mounts, ``host:inside`` or ``host:inside:ro``.
         workdir: Working folder inside.
+        env: Environment variables.
+        interactive: Whether its standard input is that of the command.
     """
 
     def __init__(
@@ -142,10 +144,12 @@ class OneRun:
         mounts: Sequence[str] = (),
         workdir: str = "/",
         env: Sequence[tuple[str, str]] = (),
+        interactive: bool = False,
     ) -> None:
         self.name = f"tuner-{uuid.uuid4().hex[:12]}"
         words = ["docker", "run", "--rm", "--init", "--name", self.name, "--network", "none"]
         words += ["--user", f"{os.getuid()}:{os.getgid()}", "--workdir", workdir]
+        words += ["--interactive"] if interactive else []
         words += container_words(container or Container())
         for mount in mounts:
             words += ["--volume", mount]

@@ -35,6 +35,12 @@ class HostNeeds:
     capabilities: tuple[str, ...] = ()
 
 
+def _capabilities(container: Container) -> tuple[str, ...]:
+    """What the recipe declares; and root of this machine, as which tuner may run, reads any file."""
+    own_root = container.user == "own" and os.getuid() == 0
+    return tuple(dict.fromkeys((*container.capabilities, *(("DAC_OVERRIDE",) if own_root else ()))))
+
+
 def host_needs(container: Container, *, root: Path = Path("/")) -> HostNeeds:
     """What a container needs from this host.
 
@@ -55,5 +61,5 @@ def host_needs(container: Container, *, root: Path = Path("/")) -> HostNeeds:
         shm=parse_bytes(container.shm),
         env=tuple(sorted(container.env.items())),
         user=f"{os.getuid()}:{os.getgid()}" if container.user == "own" else None,
-        capabilities=container.capabilities,
+        capabilities=_capabilities(container),
     )

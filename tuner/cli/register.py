@@ -7,8 +7,20 @@ import typer
 
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
-    from tuner.cli import daemon, engine, export, fidelity, inspect, run, score, validate, verdict
+    from tuner.cli import (
+        daemon,
+        engine,
+        export,
+        fidelity,
+        init,
+        inspect,
+        run,
+        score,
+        validate,
+        verdict,
+    )
 
+    app.command()(init.init)
     app.command()(run.run)
     app.command()(run.resume)
     app.command()(daemon.attach)

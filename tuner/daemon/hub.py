@@ -75,12 +75,13 @@ class Hub:
     def __init__(self) -> None:
         self._watches: set[Watch] = set()
         self._ended = False
+        self._background = 0
         self.latest: dict[tuple[str | None, str], News] = {}
 
     @property
     def watched(self) -> int:
-        """How many watch."""
-        return len(self._watches)
+        """How many clients watch."""
+        return len(self._watches) - self._background
 
     def tell(self, news: News) -> None:
         """Tell what is true now; the last word of each kind is kept for those who come later."""
@@ -103,6 +104,16 @@ class Hub:
         self._ended = True
         for watch in self._watches:
             watch.end()
+
+    @asynccontextmanager
+    async def background(self) -> AsyncIterator[Watch]:
+        """A watch of the daemon's own, that does not count as somebody watching."""
+        self._background += 1
+        try:
+            async with self.watching() as watch:
+                yield watch
+        finally:
+            self._background -= 1
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[Watch]:

@@ -13,9 +13,8 @@ import psutil
 
 from tuner.daemon.books import Books
 from tuner.errors import ResidueFound
-from tuner.launch.base import Launcher
 from tuner.launch.identity import Member, boot_id
-from tuner.launch.process import ProcessLauncher
+from tuner.launch.kinds import launchers
 from tuner.store.ledger import Ledger
 from tuner.store.locks import holder_of, study_lock
 from tuner.store.rows import StudyRow
@@ -39,7 +38,7 @@ class Leftovers:
 
     def __init__(self, books: Books) -> None:
         self._books = books
-        self._launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
+        self._launchers = launchers()
 
     def recover(self) -> None:
         """Bring every study into a status that is true, after whatever ended the last daemon."""

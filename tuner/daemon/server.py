@@ -22,6 +22,9 @@ from tuner import __version__
 from tuner.daemon import home
 from tuner.daemon.app import make_app
 from tuner.daemon.books import Books
+from tuner.daemon.config import read_config
+from tuner.daemon.herald import Herald
+from tuner.daemon.housekeeping import Housekeeping
 from tuner.daemon.hub import Hub
 from tuner.daemon.machine import Machine
 from tuner.daemon.service import Service
@@ -60,7 +63,8 @@ class Daemon:
 
     def __init__(self, state: Path, *, tcp: int | None, idle_exit: float | None) -> None:
         self._state = state
-        self._tcp = tcp
+        self._config = read_config(state)
+        self._tcp = tcp if tcp is not None else self._config.listen.tcp
         self._idle_exit = idle_exit
         self._ending = asyncio.Event()
         self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
@@ -78,6 +82,7 @@ class Daemon:
             supervisor=self._supervisor,
             shut_down=self._end_from_thread,
             open_page=self._open_page,
+            size_limit=self._config.state.size,
         )
         self._app = make_app(self._service, token=self._token)
 
@@ -109,20 +114,28 @@ class Daemon:
 
     async def _work(self) -> None:
         working = asyncio.create_task(self._supervisor.run(), name="supervisor")
-        idling = asyncio.create_task(self._watch_idle(), name="idle")
+        herald = Herald(self._books, self._hub, self._config.events)
+        keeper = Housekeeping(self._service, self._hub)
+        others = [
+            asyncio.create_task(self._watch_idle(), name="idle"),
+            asyncio.create_task(herald.run(), name="herald"),
+            asyncio.create_task(keeper.run(), name="housekeeping"),
+        ]
         ending = asyncio.create_task(self._ending.wait(), name="ending")
         try:
             await asyncio.wait({working, ending}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 working.result()  # it never ends by itself: this raises what broke it
         finally:
-            idling.cancel()
             ending.cancel()
-            await self._close(working)
+            await self._close(working, others)
 
-    async def _close(self, working: asyncio.Task[None]) -> None:
+    async def _close(self, working: asyncio.Task[None], others: list[asyncio.Task[None]]) -> None:
         _log.info("the daemon ends")
         await self._supervisor.close(PATIENCE)
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
         with contextlib.suppress(Exception):
             await working
         self._hub.close()

@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -40,14 +40,24 @@ class Preflight:
     """A warm process that answers for one engine and one model.
 
     Args:
-        python: The engine's interpreter.
-        env: The environment in which its servers run, without what trials vary.
-        model: The model's folder.
+        argv: The command that runs :data:`SCRIPT` with the engine's own interpreter.
+        env: The environment of that command.
+        model: The model's folder as the engine sees it.
         folder: Where its log goes.
+        after: Called when the process has ended, to remove what it ran in.
     """
 
-    def __init__(self, python: Path, env: dict[str, str], model: Path, folder: Path) -> None:
-        self._argv = [str(python), str(SCRIPT)]
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: dict[str, str],
+        model: str,
+        folder: Path,
+        *,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._argv = list(argv)
+        self._after = after
         self._env = env
         self._model = model
         self._log = folder / "preflight.log"
@@ -79,7 +89,7 @@ class Preflight:
                 env=self._env,
                 start_new_session=True,
             )
-        self._send({"model": str(self._model)})
+        self._send({"model": self._model})
 
     def ask(self, argv: Sequence[str], env: dict[str, str]) -> Answer:
         """Whether the engine would take these flags in this environment.
@@ -88,12 +98,7 @@ class Preflight:
             argv: Arguments of the server, the model's among them.
             env: Variables that the trial sets.
         """
-        self.warm()
-        if not self._said and not self._broken:
-            self._said = True
-            hello = self._receive(_WARM_TIMEOUT)
-            if not hello.get("ready"):
-                self._give_up(str(hello.get("error", "no answer")))
+        self._greet()
         if self._broken:
             return Answer(None, self._broken)
         self._send({"argv": list(argv), "env": env})
@@ -102,6 +107,24 @@ class Preflight:
             self._give_up(str(answer.get("error", "no answer")))
             return Answer(None, self._broken)
         return Answer(bool(answer["ok"]), str(answer.get("error", "")))
+
+    def flags(self) -> frozenset[str] | None:
+        """All flags of the engine's server, long and short; None where it cannot be asked."""
+        self._greet()
+        if self._broken:
+            return None
+        self._send({"flags": True})
+        found = self._receive(_ASK_TIMEOUT).get("flags")
+        return None if found is None else frozenset(found)
+
+    def _greet(self) -> None:
+        """Start the process and hear whether it can answer, once."""
+        self.warm()
+        if not self._said and not self._broken:
+            self._said = True
+            hello = self._receive(_WARM_TIMEOUT)
+            if not hello.get("ready"):
+                self._give_up(str(hello.get("error", "no answer")))
 
     def close(self) -> None:
         """End the process: its standard input closes, and it is waited for."""
@@ -116,6 +139,7 @@ class Preflight:
             # Its group, because a check that hangs is a fork of it.
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
+        self._after()
 
     def _give_up(self, why: str) -> None:
         self._broken = why

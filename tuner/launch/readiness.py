@@ -177,7 +177,7 @@ class _Wait:
                 said = f"its port is held by {holder}"
                 return self._waited(Ended.PORT, said, holder=holder)
             timeout = max(30.0, self._patience().quiet)
-            self._question = _Question(client, self._model, timeout)
+            self._question = _Question(self._launch.base_url, self._model, timeout)
         answer = self._question.wait(_POLL)
         if answer is None:
             return None
@@ -227,24 +227,24 @@ class _Question:
     """One completion of one token, asked by a thread of its own.
 
     An engine that is up and hangs holds the connection for as long as it likes; meanwhile its end,
-    and the user's wish to stop, must be noticed.
+    and the user's wish to stop, must be noticed. The thread has a client of its own: one that is
+    closed by another thread while it connects leaves its socket open.
     """
 
-    def __init__(self, client: httpx.Client, model: str, timeout: float) -> None:
+    def __init__(self, base_url: str, model: str, timeout: float) -> None:
         self._answers: queue.SimpleQueue[httpx.Response | httpx.RequestError] = queue.SimpleQueue()
         body = {"model": model, "prompt": "Hi", "max_tokens": 1}
         ask = threading.Thread(
-            target=self._ask, args=(client, body, timeout), name="first-completion", daemon=True
+            target=self._ask, args=(base_url, body, timeout), name="first-completion", daemon=True
         )
         ask.start()
 
-    def _ask(self, client: httpx.Client, body: dict[str, Any], timeout: float) -> None:
+    def _ask(self, base_url: str, body: dict[str, Any], timeout: float) -> None:
         try:
-            self._answers.put(client.post("/v1/completions", json=body, timeout=timeout))
+            with httpx.Client(base_url=base_url, timeout=timeout, trust_env=False) as client:
+                self._answers.put(client.post("/v1/completions", json=body))
         except httpx.RequestError as error:
             self._answers.put(error)
-        except RuntimeError:
-            return  # the client was closed before the question was sent: nobody waits any more
 
     def wait(self, seconds: float) -> httpx.Response | httpx.RequestError | None:
         """The answer, or what became of the connection; None when neither came in time."""

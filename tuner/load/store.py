@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -51,11 +52,13 @@ def write_records(path: Path, records: Iterable[Record]) -> int:
 def read_records(path: Path) -> Iterator[Record]:
     """The records of a file, one by one, so that a file may be larger than memory.
 
+    A file that was packed to save room is read as it was.
+
     Raises:
         UserError: When the file cannot be read or a line is not a record; it names the line.
     """
     try:
-        with path.open(encoding="utf-8") as lines:
+        with _opened(path) as lines:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield _record(line, path, number)
@@ -63,6 +66,14 @@ def read_records(path: Path) -> Iterator[Record]:
         raise UserError("not a records file: it is not UTF-8", file=path) from None
     except OSError as wrong:
         raise UserError(f"cannot read the records: {wrong.strerror}", file=path) from None
+
+
+def _opened(path: Path) -> IO[str]:
+    """A records file, or the packed one that took its place."""
+    packed = path.with_name(f"{path.name}.gz")
+    if not path.exists() and packed.exists():
+        return gzip.open(packed, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
 
 
 def _record(line: str, path: Path, number: int) -> Record:

@@ -45,7 +45,7 @@ PROBES: tuple[Probe, ...] = (
     Probe("multi_turn", chat.multi_turn),
     Probe("languages", chat.languages),
     Probe("max_tokens_1", limits.max_tokens_1),
-    Probe("max_tokens_64", limits.max_tokens_64),
+    Probe("max_tokens_64", limits.max_tokens_64, suite="full"),
     Probe("max_tokens_none", limits.max_tokens_none),
     Probe("max_tokens_large", limits.max_tokens_large, "as_baseline"),
     Probe("stop", limits.stop),

@@ -111,17 +111,48 @@ def refused(reply: Reply, what: str) -> None:
 
 def json_beginning(text: str) -> bool:
     """Whether a text is JSON, or the beginning of some: for answers that were cut off."""
-    text = text.strip()
+    text = text.lstrip()
     if not text:
         return True
+    inside, open_ = _scan(text)
+    ends, quote = (_ENDS_INSIDE, '"') if inside else (_ENDS_OUTSIDE, "")
+    whole = [f"{text}{end}{quote}" for end in ends]
+    close = "".join("}" if bracket == "{" else "]" for bracket in reversed(open_))
+    # After the last token a key may lack its colon, and a comma what comes behind it.
+    return any(_parses(f"{one}{more}{close}") for one in whole for more in _MORE)
+
+
+_ENDS_OUTSIDE = (
+    "", "0",
+    "rue", "ue", "e", "alse", "lse", "se", "ull", "ll", "l",
+)  # fmt: skip
+"""What may lack at the end of a number or a word."""
+_ENDS_INSIDE = ("", "n", "0", "00", "000", "0000")
+"""What may lack of an escape at the end of a string."""
+_MORE = ("", ":0", "0", '"":0')
+
+
+def _scan(text: str) -> tuple[bool, list[str]]:
+    """Whether a text ends inside a string, and the brackets that are open there."""
+    inside = escaped = False
+    open_: list[str] = []
+    for char in text:
+        if inside:
+            inside = escaped or char != '"'
+            escaped = not escaped and char == "\\"
+        elif char == '"':
+            inside = True
+        elif char in "{[":
+            open_.append(char)
+        elif char in "}]" and open_:
+            open_.pop()
+    return inside, open_
+
+
+def _parses(text: str) -> bool:
     try:
         json.loads(text)
-    except json.JSONDecodeError as wrong:
-        if wrong.msg.startswith(("Unterminated string", "Invalid \\escape: ")):
-            return wrong.msg.startswith("Unterminated") or wrong.pos >= len(text) - 1
-        rest = text[wrong.pos :]
-        return not rest or any(word.startswith(rest) for word in ("true", "false", "null", "-"))
-    except RecursionError:
+    except (ValueError, RecursionError):
         return False
     return True
 

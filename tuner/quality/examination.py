@@ -122,11 +122,12 @@ class Examiner:
         problems = failures(results, None if reference is None else reference.results)
         if unanswered is not None:
             problems = (f"answers: {unanswered}", *problems)
+        spoilt = non_finite(sheet)
         return Examination(
             results=results,
             sheet=sheet,
-            agreement=_compared(sheet, reference, self.answers),
-            non_finite=non_finite(sheet),
+            agreement=_compared(sheet, reference, self.answers) if spoilt is None else None,
+            non_finite=spoilt,
             unanswered=unanswered,
             problems=problems,
         )
@@ -139,6 +140,9 @@ class Examiner:
             return None  # the engine's own end, or the load's own failures, say why
         finally:
             await ask.close()
+        spoilt = non_finite(sheet)
+        if spoilt is not None:
+            return Agreement(len(sheet), 0, None, None, None, spoilt)
         return _compared(sheet, reference, self.answers)
 
     async def _sheet(self, ask: Asker) -> tuple[Sheet, str | None]:

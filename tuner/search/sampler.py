@@ -47,11 +47,14 @@ class Told:
         assignment: The point that ran, on the sampler's axes.
         value: The objective, higher is better; finite, also for a trial that failed.
         constraints: Violations by name, always the same names; at most 0 is feasible.
+        ended_after: For a trial that was ended early, the segments that were seen; its value is
+            then an estimate. None for all others.
     """
 
     assignment: Assignment
     value: float
     constraints: Mapping[str, float]
+    ended_after: int | None = None
 
 
 class Sampler:
@@ -86,7 +89,7 @@ class Sampler:
         )
         self._asked.clear()
         kept = remembered(self._history)
-        self._study.add_trials([self._finished(told) for told in kept])
+        self._study.add_trials([finished(self._axes, told) for told in kept])
         self._lessons = [(told.assignment, told.constraints) for told in kept]
 
     def ask(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
@@ -137,11 +140,15 @@ class Sampler:
         self._lessons.append((told.assignment, told.constraints))
         trial = self._asked.pop(key(told.assignment), None)
         if trial is None:
-            self._study.add_trial(self._finished(told))
+            self._study.add_trial(finished(self._axes, told))
             return
         for name, violation in told.constraints.items():
             trial.set_constraint(name, violation)
-        self._study.tell(trial, told.value)
+        if told.ended_after is None:
+            self._study.tell(trial, told.value)
+            return
+        trial.report(told.value, told.ended_after)
+        self._study.tell(trial, state=TrialState.PRUNED)
 
     def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
         seed = _mix(self._seed, number, attempt)
@@ -164,15 +171,6 @@ class Sampler:
                 continue
             chosen[axis.name] = _suggest(trial, axis)
         return chosen
-
-    def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
-        by_name = {axis.name: axis for axis in self._axes}
-        return create_trial(
-            value=told.value,
-            params=dict(told.assignment),
-            distributions={name: _distribution(by_name[name]) for name in told.assignment},
-            constraints=dict(told.constraints),
-        )
 
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
@@ -199,6 +197,17 @@ def _merit(told: Told) -> tuple[float, float]:
     """What trials are ranked by: how little they violate, then their value."""
     violation = sum(max(0.0, v) for v in told.constraints.values())
     return (violation, -told.value)
+
+
+def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
+    """A told trial as Optuna keeps it."""
+    by_name = {axis.name: axis for axis in axes}
+    return create_trial(
+        value=told.value,
+        params=dict(told.assignment),
+        distributions={name: _distribution(by_name[name]) for name in told.assignment},
+        constraints=dict(told.constraints),
+    )
 
 
 def key(assignment: Assignment) -> str:

@@ -99,6 +99,19 @@ class Finalists(Strict):
     """Rounds for each: baseline, finalist, finalist, baseline; each on an engine of its own."""
 
 
+class Repeats(Strict):
+    """What is measured again before the finalists are chosen, each time on an engine of its own."""
+
+    baseline: Annotated[int, Field(ge=1, le=20)] = 2
+    """Starts of the baseline before the search: what they differ by is the study's own noise."""
+    each: Annotated[int, Field(ge=1, le=20)] = 2
+    """Most runs that a trial gets while it may still become a finalist; 1 leaves this out."""
+    starts: Annotated[int, Field(ge=0, le=10_000)] = 4
+    """Most starts that go into trials in this way."""
+    worthwhile: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """The smallest gain over the baseline that matters; a trial that is surely below is out."""
+
+
 class Search(Strict):
     """How points are chosen."""
 
@@ -106,6 +119,10 @@ class Search(Strict):
     """tpe learns from what it measured, grid takes every point, random takes any."""
     startup: Annotated[int, Field(ge=0, le=10_000)] = 10
     """tpe: trials that are drawn at random before it begins to learn."""
+    stop_early: bool = True
+    """Whether a trial ends as soon as its conversations show that it is clearly worse than the best."""
+    repeats: Repeats = Repeats()
+    """What is measured again before the finalists are chosen."""
     finalists: Finalists = Finalists()
     """The measurement of the best against the baseline."""
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from tuner.spec.document import SpaceDocument
 from tuner.spec.strict_yaml import Document, Place
 
-KINDS = frozenset({"conversations"})
+KINDS = frozenset({"conversations", "decode_curve", "official_like", "replay", "dataset"})
 """Kinds of workload that the load room can send."""
 
-LAUNCHES = frozenset({"process"})
+LAUNCHES = frozenset({"process", "docker"})
 """Launchers that there are."""
 
 SETTINGS = frozenset({"model", "recipe"})

@@ -15,6 +15,9 @@ class Origin(enum.StrEnum):
     BASELINE = "baseline"
     FIRST = "first"  # written in the search space
     SEARCH = "search"  # asked from the sampler
+    SIMPLER = (
+        "simpler"  # a finalist's point, with parameters that did nothing at the baseline's value
+    )
     REPEAT = "repeat"  # measured again on purpose
 
 

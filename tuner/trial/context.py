@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tuner.build import Engine
 from tuner.launch.base import Launcher
-from tuner.load.plan import Plan
+from tuner.load.workloads.declared import Prepared
 from tuner.memory.model import ModelFacts
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
@@ -61,7 +61,7 @@ class Study:
     wishes: Wishes = field(default_factory=Wishes)
     device_env: dict[str, str] = field(default_factory=dict)
     model_facts: dict[str, ModelFacts] = field(default_factory=dict)
-    plans: dict[str, tuple[Plan, Plan]] = field(default_factory=dict)
+    plans: dict[str, Prepared] = field(default_factory=dict)
 
     @property
     def cancelled(self) -> threading.Event:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
 from tuner.export import computility
 from tuner.files import write_atomic
+from tuner.report.html import html
 from tuner.report.markdown import markdown
+from tuner.report.story import pictures, story
 from tuner.spec import SearchSpace
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
-from tuner.trial.budget import spent
 from tuner.trial.command import server_command
 from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
+from tuner.trial.summary import command_of
 
 PROVENANCE = "computility-run.provenance.json"
 REPORT = "report.md"
+REPORT_PAGE = "report.html"
 
 
 def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None = None) -> Path:
@@ -140,7 +144,17 @@ def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -
 
 
 def report_files(ledger: Ledger, row: StudyRow) -> dict[str, str]:
-    """The texts of a study's report, by file name."""
-    trials = ledger.trials(row.id)
-    durations = spent(trials, ledger.transitions(row.id), session=0.0).durations
-    return {REPORT: markdown(row, trials, decided(ledger, row), durations)}
+    """The texts of a study's report, by file name: Markdown, HTML, and the pictures of the former."""
+    from tuner.trial.telling import material  # noqa: PLC0415 - Optuna and scipy, needed only here
+
+    found = material(ledger, row)
+    chosen = found.best if found.decision is None else found.trial(found.decision["winner"])
+    blocks = story(found, None if chosen is None else command_of(row, chosen))
+    made = datetime.fromtimestamp(found.made, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {
+        REPORT: markdown(blocks),
+        REPORT_PAGE: html(
+            blocks, title=f"Study {row.name}", made=f"Made by tuner {found.tuner}, {made}."
+        ),
+        **pictures(blocks),
+    }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
+from tuner.build import Engine
 from tuner.errors import UserError
+from tuner.paths import cache_dir
 from tuner.spec.deployment import Deployment
 
 BASE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LD_LIBRARY_PATH", "XDG_CACHE_HOME")
@@ -14,6 +16,18 @@ BASE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "USER", "LD_LIBRARY_PATH", "XDG_
 def environment(recipe: dict[str, str], deployment: Deployment) -> dict[str, str]:
     """The variables that a deployment sets: the recipe's, then the trial's, which win."""
     return {**recipe, **dict(deployment.env)}
+
+
+def compile_cache(engine: Engine) -> dict[str, str]:
+    """Where torch keeps what it compiles while an engine serves, so that the next start finds it.
+
+    Each start has a folder for temporary files of its own, which is where torch would keep it
+    otherwise, and compile it again in front of the first request that needs it. Where an engine is
+    deployed it stays from start to start, as here.
+    """
+    if engine.image is not None:
+        return {}  # nothing of this machine is seen inside
+    return {"TORCHINDUCTOR_CACHE_DIR": str(cache_dir() / "compiled" / engine.digest)}
 
 
 def whole_environment(recipe: dict[str, str], deployment: Deployment) -> dict[str, str]:

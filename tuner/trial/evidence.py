@@ -8,8 +8,10 @@ from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
 from tuner.load.record import Record
+from tuner.trial.early import Worse
 from tuner.verdict import (
     Asked,
+    DeviceFacts,
     Evidence,
     ExitFacts,
     Finding,
@@ -37,7 +39,9 @@ class Ending:
         answers: How the answers differ from the baseline's, where they do.
         non_finite: Proof of NaN or infinite numbers in the answers.
         doing: What it was asked when it ended, in words.
+        worse: Why it was ended early though nothing is wrong with it.
         kills_before: Count of the kernel's out-of-memory kills before the start.
+        devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
         deadline: Seconds that were allowed.
     """
@@ -53,9 +57,11 @@ class Ending:
     answers: str | None = None
     non_finite: str | None = None
     doing: str | None = None
+    worse: Worse | None = None
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
+    devices: tuple[DeviceFacts, ...] = ()
 
     @classmethod
     def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
@@ -77,12 +83,13 @@ class Ending:
 
     @property
     def failed(self) -> bool:
-        """Whether the trial is over before its end."""
+        """Whether the trial is over before its end, with or without a fault of the engine's."""
         return bool(
             self.waited is not None
             or self.broken is not None
             or self.probes
             or self.answers is not None
+            or self.worse is not None
             or self.non_finite is not None
             or self.exit is not None
             or self.findings
@@ -131,6 +138,7 @@ def judge_ending(ending: Ending, launch: Launch) -> Judgement:
             request_stalled=ending.stalled,
             http=_http(ending),
             findings=ending.findings,
+            devices=ending.devices,
             oom_kills=ending.kills if counted is None else counted,
             port_holder=None if ending.waited is None else ending.waited.holder,
             failed_probes=ending.probes,

@@ -19,11 +19,12 @@ class Repeat:
 
     Attributes:
         of: Number of the trial that is measured again.
-        block: The half round that it belongs to; a pair is compared within one.
+        block: The half round that it belongs to; a pair is compared within one. None for a
+            measurement that stands for itself.
     """
 
     of: int
-    block: int
+    block: int | None
 
 
 def schedule(baseline: int, finalists: Sequence[int], rounds: int) -> list[Repeat]:

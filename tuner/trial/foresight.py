@@ -9,9 +9,9 @@ from tuner.memory.bound import Margin, Place, fits, lower_bound
 from tuner.memory.request import MemoryRequest
 from tuner.spec.deployment import Deployment
 from tuner.trial.context import Study
-from tuner.trial.environment import whole_environment
 from tuner.trial.judgement import judgement_json
 from tuner.trial.margins import Margins
+from tuner.trial.starting import model_path, preflight
 from tuner.verdict import Evidence, ExitFacts, TrialStage, Verdict, judge, read_log
 
 _WORDS = {
@@ -56,10 +56,10 @@ class Foresight:
     # --- the engine's word -----------------------------------------------------------------------
 
     def _engine(self, deployment: Deployment) -> dict[str, Any] | None:
-        if deployment.launch != "process":
-            return None
+        engine = self._study.engines[deployment.recipe]
+        model = model_path(engine, self._study.models[deployment.model])
         answer = self._asker(deployment).ask(
-            ["--model", str(self._study.models[deployment.model]), *deployment.argv],
+            ["--model", model, *deployment.argv],
             dict(deployment.env),
         )
         if answer.accepted is not False:
@@ -75,21 +75,7 @@ class Foresight:
     def _asker(self, deployment: Deployment) -> Preflight:
         where = (deployment.recipe, deployment.model)
         if where not in self._askers:
-            engine = self._study.engines[deployment.recipe]
-            bare = Deployment(
-                deployment.recipe,
-                deployment.model,
-                deployment.launch,
-                (),
-                (),
-                deployment.served_name,
-            )
-            self._askers[where] = Preflight(
-                engine.python,
-                whole_environment({**dict(engine.env), **self._study.device_env}, bare),
-                self._study.models[deployment.model],
-                self._study.folder,
-            )
+            self._askers[where] = preflight(self._study, deployment)
         return self._askers[where]
 
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from tuner.launch.base import Exit, Launch
+from tuner.load.run import Flag
 
 _LOOK = 0.25
 
@@ -50,3 +51,20 @@ class LoadGuard:
             self.exit = self.launch.exit()
             self.stalled = self.exit is None and self.silence > self.stall
         return self.exit is not None or self.stalled
+
+
+@dataclass(frozen=True, slots=True)
+class EitherFlag:
+    """Two wishes to stop; either is enough.
+
+    Attributes:
+        one: Asked first, each time: it looks at the engine.
+        other: The other one.
+    """
+
+    one: Flag
+    other: Flag
+
+    def is_set(self) -> bool:
+        """Whether the load is to stop."""
+        return self.one.is_set() or self.other.is_set()

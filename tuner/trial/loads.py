@@ -10,16 +10,19 @@ from tuner.load.run import LoadResult, run_load
 from tuner.load.salt import salt_of
 from tuner.load.store import write_records
 from tuner.load.tokens import ServerTokens
+from tuner.load.workloads.declared import Prepared, prepare
 from tuner.score.measure import measure
 from tuner.score.rank import Standing, stand
-from tuner.store.rows import TrialRow
+from tuner.store.rows import Origin, TrialRow
 from tuner.trial.context import Study
+from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
-from tuner.trial.guarded import LoadGuard
-from tuner.trial.outcome import Measured
-from tuner.trial.plans import build_plans
+from tuner.trial.guarded import EitherFlag, LoadGuard
+from tuner.trial.outcome import Measured, level_weights
+from tuner.trial.repeats import study_noise
 
 _PROBE_TIMEOUT = 120.0
+_SEARCHED = frozenset({Origin.FIRST, Origin.SEARCH})
 
 
 class Loads:
@@ -32,12 +35,17 @@ class Loads:
     def __init__(self, study: Study) -> None:
         self._study = study
 
-    def plans(self, endpoint: Endpoint) -> dict[str, tuple[Plan, Plan]]:
-        """The warm-up and the load of each workload; the same for all trials of the study."""
-        if not self._study.plans:
+    def plans(self, endpoint: Endpoint) -> dict[str, Prepared]:
+        """The warm-up and the levels of each workload; the same for all trials of the study."""
+        study = self._study
+        if not study.plans:
+            folder = study.space.source.folder
             with ServerTokens(endpoint) as tokens:
-                self._study.plans = build_plans(self._study.space.loads, tokens)
-        return self._study.plans
+                study.plans = {
+                    load.name: prepare(load.name, load.workload, tokens=tokens, folder=folder)
+                    for load in study.space.loads
+                }
+        return study.plans
 
     def probe(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
         """Ask one streamed chat: an engine that cannot answer it has no business under load."""
@@ -50,8 +58,8 @@ class Loads:
 
     def warm(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
         """Send load of each workload's own shape that is not counted."""
-        for name, (warmup, _) in self.plans(endpoint).items():
-            self._send(trial, "warm", name, warmup, endpoint, launch, ending)
+        for name, prepared in self.plans(endpoint).items():
+            self._send(trial, "warm", name, prepared.warm_up, endpoint, launch, ending)
             if ending.failed:
                 return
 
@@ -60,13 +68,14 @@ class Loads:
     ) -> Measured | None:
         """Send the workloads one after the other; None when the engine did not live through them."""
         standings: dict[str, Standing] = {}
-        for name, (_, plan) in self.plans(endpoint).items():
-            result = self._send(trial, "measure", name, plan, endpoint, launch, ending)
-            if ending.failed:
-                return None
-            found = measure(result.records, wall_s=result.wall_s)
-            standings[name] = stand(found, self._study.gates, self._study.weights)
-        return Measured(standings, {w.name: w.weight for w in self._study.space.loads})
+        for prepared in self.plans(endpoint).values():
+            for plan in prepared.levels:
+                result = self._send(trial, "measure", plan.workload, plan, endpoint, launch, ending)
+                if ending.failed:
+                    return None
+                found = measure(result.records, wall_s=result.wall_s)
+                standings[plan.workload] = stand(found, self._study.gates, self._study.weights)
+        return Measured(standings, level_weights(self._study.space))
 
     def _send(
         self,
@@ -78,11 +87,14 @@ class Loads:
         launch: Launch,
         ending: Ending,
     ) -> LoadResult:
+        early = self._early(trial, name) if phase == "measure" else None
         guard = LoadGuard(launch, self._study.cancelled, stall=plan.request_timeout_s)
         done: list[bool] = []
 
         def hear(record: Record) -> None:
             guard.progress()
+            if early is not None:
+                early.take(record)
             done.append(record.ok)
             self._study.voice.say(
                 "load",
@@ -94,7 +106,8 @@ class Loads:
                 ok=sum(done),
             )
 
-        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=guard)
+        stop = guard if early is None else EitherFlag(guard, early)
+        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=stop)
         folder = self._study.trial_folder(trial.number, trial.attempt)
         write_records(folder / f"{phase}-{name}.jsonl", result.records)
         ending.exit = guard.exit
@@ -102,7 +115,30 @@ class Loads:
         ending.silence = guard.silence if guard.stalled else None
         ending.deadline = plan.request_timeout_s if guard.stalled else None
         ending.cancelled = self._study.cancelled.is_set()
+        if early is not None and not ending.failed:
+            ending.worse = early.worse
         return result
+
+    def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
+        """Watches a load of the search for being clearly worse; None where nothing may be said.
+
+        With several workloads one of them does not decide, and repeats are measured to their end.
+        """
+        study = self._study
+        search = study.space.search
+        if (
+            not search.stop_early
+            or len(level_weights(study.space)) > 1
+            or trial.origin not in _SEARCHED
+        ):
+            return None
+        trials = study.ledger.trials(study.row.id)
+        noise, best = study_noise(trials), best_so_far(trials)
+        if noise is None or best is None:
+            return None
+        folder = study.trial_folder(best.number, best.attempt)
+        reference = reference_of(best, folder / f"measure-{workload}.jsonl")
+        return None if reference is None else EarlyWatch(reference, noise, study.weights)
 
     def _salt(self, trial: TrialRow, phase: str) -> str:
         """Fresh for each trial; repeats of one block share theirs, so that a pair is asked the same."""

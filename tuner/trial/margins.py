@@ -52,14 +52,14 @@ class Margins:
         return known[deployment.model]
 
     def capacity(self) -> Capacity:
-        """What the machine has; the host's part is what the search space allows an engine."""
+        """What the machine has; a container's limit is all the host memory that its engine sees."""
         hardware = self.study.hardware
         devices = [d.memory_total for d in hardware.devices if d.memory_total]
-        return Capacity(
-            device_bytes=min(devices, default=None),
-            node_bytes=hardware.worker_memory,
-            host_bytes=hardware.memory_total,
-        )
+        node, host = hardware.worker_memory, hardware.memory_total
+        if self.study.space.engine.launch == "docker":
+            host = min(host, self._limit)
+            node = None if node is None else min(node, host)
+        return Capacity(device_bytes=min(devices, default=None), node_bytes=node, host_bytes=host)
 
     def violation(self, deployment: Deployment) -> float | None:
         """The expected violation, in shares of the memory: at most 0 where it should fit.
@@ -76,8 +76,11 @@ class Margins:
     def _allowed(self) -> Capacity:
         """The capacity with the search space's own limit on the host."""
         found = self.capacity()
-        limit = self.study.space.memory.host.of(self.study.hardware.memory_total)
-        return Capacity(found.device_bytes, found.node_bytes, limit)
+        return Capacity(found.device_bytes, found.node_bytes, self._limit)
+
+    @property
+    def _limit(self) -> int:
+        return self.study.space.memory.host.of(self.study.hardware.memory_total)
 
     def _starts(self, deployment: Deployment) -> list[Start]:
         """Every start of the same engine and model that the ledger tells of."""

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
 from tuner.score.rank import Standing, Tier, pessimistic_constraints
+from tuner.spec import SearchSpace
 
 _FAILED = "start"
 
@@ -74,6 +76,15 @@ class Measured:
         }
 
 
+def level_weights(space: SearchSpace) -> dict[str, float]:
+    """What each measured level counts in the score: a workload's weight, shared by its levels."""
+    found: dict[str, float] = {}
+    for load in space.loads:
+        names = level_names(load.name, load.workload)
+        found |= {name: load.weight / len(names) for name in names}
+    return found
+
+
 def constraint_name(workload: str, constraint: str, workloads: Mapping[str, Any]) -> str:
     """A constraint's name; the workload stands before it only where there are several."""
     return constraint if len(workloads) == 1 else f"{workload}.{constraint}"
@@ -110,3 +121,12 @@ def failed_constraints(
             for c, v in pessimistic_constraints(gates).items()
         }
     return found
+
+
+def unjudged_constraints(vector: Mapping[str, float]) -> dict[str, float]:
+    """The full vector of a trial that started and whose load was ended before its gates were known.
+
+    Args:
+        vector: Any full vector, for its names.
+    """
+    return {name: -1.0 if name == _FAILED else 0.0 for name in vector}

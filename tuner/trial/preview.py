@@ -29,6 +29,7 @@ from tuner.spec.specimens import specimens
 from tuner.spec.values import key, text_of
 from tuner.trial.command import server_command, shell_line
 from tuner.trial.environment import environment
+from tuner.trial.starting import MODEL_INSIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Preview:
         changes: Where it differs from the baseline; a parameter that it lacks is left out.
         command: The whole command. ``{port}``, ``{python}`` and ``{model}`` stand for what only the
             start, or the build, tells.
-        env: The variables that are set for the server.
+        env: The variables that the recipe and the search space set for the server.
         secrets: Variables that are filled in at the start, with the names to take them from.
     """
 
@@ -59,7 +60,7 @@ class Preview:
 
     def as_json(self) -> dict[str, Any]:
         """The preview as JSON-ready data."""
-        return asdict(self)
+        return {**asdict(self), "command": list(self.command)}
 
 
 def previews(space: SearchSpace, context: Context, *, count: int = 3) -> tuple[Preview, ...]:
@@ -103,20 +104,22 @@ def previews(space: SearchSpace, context: Context, *, count: int = 3) -> tuple[P
 def _command(
     space: SearchSpace, deployment: Deployment, engine: Foreseen, model: ModelChoice
 ) -> tuple[str, ...]:
-    words = server_command(engine.server, _model(model, engine), deployment)
+    here = _model(model, engine)
     if deployment.launch == "docker":
         # Inside its container a server listens for all; the port is published on 127.0.0.1.
+        words = server_command(engine.server, MODEL_INSIDE, deployment)
         return (*words, "--host", "0.0.0.0", "--port", str(PORT_INSIDE))  # noqa: S104
+    words = server_command(engine.server, here, deployment)
     port = space.engine.port
     return (*words, "--host", HOST, "--port", "{port}" if port is None else str(port))
 
 
 def _model(model: ModelChoice, engine: Foreseen) -> str:
+    """The model's folder on this machine."""
     if model.make is None:
         return str(model.path)
-    digest = engine.digest
-    folder = model_folder(model.make, digest or "", seed=model.seed)
-    return "{model}" if digest is None else str(folder)
+    folder = model_folder(model.make, engine.digest or "", seed=model.seed)
+    return "{model}" if engine.digest is None else str(folder)
 
 
 def as_lines(space: SearchSpace, context: Context, *, count: int = 3) -> list[str]:
@@ -135,7 +138,8 @@ def _commands(space: SearchSpace, starts: tuple[Preview, ...]) -> Iterator[str]:
         engine = foresee(recipe, launch=space.engine.launch)
         if space.engine.launch == "docker":
             image = recipe.spec.base.image
-            yield f"recipe {recipe.name}: in a container of {image.ref if image else 'the image you have'}"
+            name = image.ref if image else "the image you have"
+            yield f"recipe {recipe.name}: in a container of {name}, the model seen as {MODEL_INSIDE}"
         elif engine.digest is not None:
             state = "built" if engine.built else "not built yet"
             yield f"recipe {recipe.name}: {state}, digest {engine.digest[:12]}"

@@ -10,10 +10,8 @@ from tuner.launch.base import Launcher, Proof
 from tuner.store.ledger import Ledger
 from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import Stage, is_running
+from tuner.trial.rest import HOST
 from tuner.trial.retry import INTERRUPTED, again, measured, unfinished
-
-HOST = "host"
-"""What is in quarantine while an engine's processes cannot be ended."""
 
 
 def end_leftovers(

@@ -11,17 +11,20 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tuner.errors import ResidueFound
-from tuner.launch.base import Grace, Launch, LaunchPlan, Proof
+from tuner.errors import Quarantined, ResidueFound
+from tuner.launch.base import Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
 from tuner.trial.context import Study
-from tuner.trial.environment import whole_environment
+from tuner.trial.early import CLEARLY_WORSE
+from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
+from tuner.trial.exercise import read_exercise
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
@@ -29,9 +32,11 @@ from tuner.trial.outcome import Measured
 from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
-from tuner.trial.recovery import HOST
+from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import again
-from tuner.verdict import TrialStage
+from tuner.trial.scrub import scrub
+from tuner.trial.starting import launch_plan
+from tuner.verdict import DeviceFacts, Judgement, TrialStage
 
 
 @dataclass(slots=True)
@@ -44,6 +49,8 @@ class _Live:
     watch: Watch
     measured: Measured | None = None
     ending: Ending = field(default_factory=Ending)
+    devices: tuple[DeviceInfo, ...] = ()
+    devices_before: tuple[DeviceFacts, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -63,6 +70,7 @@ class TrialRunner:
         self._loads = Loads(study)
         self._margins = Margins(study)
         self._probing = Probing(study)
+        self._rest = Rest(study.ledger, study.devices)
 
     def run(self, trial: TrialRow) -> TrialRow:
         """Run a planned trial until it is verified; again where that is allowed.
@@ -95,16 +103,26 @@ class TrialRunner:
 
     def _start(self, trial: TrialRow) -> _Live:
         study = self._study
+        devices = self._devices(trial)
+        before = self._rest.require_clean(devices)
         trial = self._advance(
             trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
         )
-        plan = self._plan(trial)
+        plan = launch_plan(study, trial)
         intent = study.launcher.prepare(plan)
         launch_id = study.ledger.launch_intended(trial, trial.deployment["launch"], intent)
         launch = study.launcher.start(plan, intent)
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
-            return _Live(trial, launch, launch_id, self._watch(trial, plan, launch))
+            watch = self._watch(trial, plan, launch)
+        return _Live(trial, launch, launch_id, watch, devices=devices, devices_before=before)
+
+    def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
+        """The devices that the trial's engine will use."""
+        study, deployment = self._study, Deployment.from_json(trial.deployment)
+        engine = study.engines[deployment.recipe]
+        env = environment({**dict(engine.env), **study.device_env}, deployment)
+        return used_devices(engine, study.hardware.devices, env)
 
     def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
         study = self._study
@@ -118,28 +136,6 @@ class TrialRunner:
             watch.follow(pid)
         watch.start()
         return watch
-
-    def _plan(self, trial: TrialRow) -> LaunchPlan:
-        study = self._study
-        deployment = Deployment.from_json(trial.deployment)
-        engine = study.engines[deployment.recipe]
-        model = study.models[deployment.model]
-        argv = (
-            *engine.server,
-            "--model",
-            str(model),
-            "--served-model-name",
-            deployment.served_name,
-        )
-        return LaunchPlan(
-            argv=(*argv, *deployment.argv),
-            env=whole_environment({**dict(engine.env), **study.device_env}, deployment),
-            folder=study.trial_folder(trial.number, trial.attempt),
-            port=study.space.engine.port,
-            memory_limit=study.space.memory.host.of(study.hardware.memory_total),
-            grace=Grace(term=study.space.engine.deadlines.stop),
-            labels={"study": study.row.name, "trial": str(trial.number)},
-        )
 
     def _walk(self, live: _Live) -> None:
         """The way of a trial that goes well; the first thing that does not ends it."""
@@ -163,6 +159,7 @@ class TrialRunner:
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
             live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -218,6 +215,7 @@ class TrialRunner:
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
                 "quality": {**self._probing.found(live.trial), "after": after},
+                "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
             },
             score=measured.score,
             feasible=measured.feasible and floor.ok,
@@ -241,19 +239,25 @@ class TrialRunner:
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
+        scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
-        # What the log shows in the end may take back what was measured before.
-        spoilt: dict[str, Any] = (
-            {"feasible": False} if judgement.failed and live.trial.feasible else {}
-        )
+        self._prove_back(live)
         return self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
-            verdict=str(judgement.verdict) if judgement.failed else "healthy",
-            judgement=judgement_json(judgement),
-            **spoilt,
+            **verdict_of(live.trial, live.ending, judgement),
         )
+
+    def _prove_back(self, live: _Live) -> None:
+        study = self._study
+        try:
+            self._rest.prove_back(
+                live.devices, f"trial {live.trial.number} of study {study.row.name}"
+            )
+        except Quarantined as error:
+            study.voice.say("quarantine", live.trial.number, reason=str(error))
+            raise
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:
         study = self._study
@@ -279,6 +283,20 @@ class TrialRunner:
             "stage", trial.number, stage=str(stage), attempt=after.attempt, **(say or {})
         )
         return after
+
+
+def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
+    """What the ledger is to say of a trial's end."""
+    if ending.worse is not None and not judgement.failed:
+        return {"verdict": CLEARLY_WORSE, "judgement": ending.worse.as_json()}
+    found = {
+        "verdict": str(judgement.verdict) if judgement.failed else "healthy",
+        "judgement": judgement_json(judgement),
+    }
+    if judgement.failed and trial.feasible:
+        # What the log shows in the end takes back what was measured before.
+        return {**found, "feasible": False}
+    return found
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from tuner.build import Engine, Progress, build_engine, make_model
 from tuner.errors import NothingFeasible, TunerError, UserError
 from tuner.launch.base import Launcher
 from tuner.launch.identity import myself
-from tuner.launch.process import ProcessLauncher
+from tuner.launch.kinds import launchers
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
@@ -32,10 +32,11 @@ from tuner.trial.admission import check_targets, uses_devices
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.deliver import deliver, write_report
-from tuner.trial.entry import secret_names, stored_space, study_folder
+from tuner.trial.entry import attempt_folder, secret_names, stored_space, study_folder
 from tuner.trial.events import Voice, Watcher
 from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.recovery import end_leftovers
+from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
 
@@ -102,11 +103,14 @@ def _decided(
 ) -> Decision | None:
     space = stored_space(ledger, row)
     ledger.redact = Redactor(given_secrets(space))
-    launchers: dict[str, Launcher] = {"process": ProcessLauncher()}
-    for ended in end_leftovers(ledger, launchers, row.id):
+    kinds = launchers()
+    for ended in end_leftovers(ledger, kinds, row.id):
         voice.say("note", text=f"ended a leftover: {ended}")
+    for trial in ledger.trials(row.id, unfinished=True):
+        folder = attempt_folder(study_folder(ledger, row.name), trial.number, trial.attempt)
+        scrub(folder, ledger.redact)
     try:
-        study = _prepare(ledger, row, space, voice, launchers, wishes, devices)
+        study = _prepare(ledger, row, space, voice, kinds, wishes, devices)
         decision = _with_devices(study, devices)
     except _ToldToStop:
         return None
@@ -163,7 +167,7 @@ def _prepare(
     row: StudyRow,
     space: SearchSpace,
     voice: Voice,
-    launchers: dict[str, Launcher],
+    kinds: dict[str, Launcher],
     wishes: Wishes,
     only: Sequence[str] | None,
 ) -> Study:
@@ -193,7 +197,7 @@ def _prepare(
         folder=study_folder(ledger, row.name),
         engines=engines,
         models=models,
-        launcher=launchers[space.engine.launch],
+        launcher=kinds[space.engine.launch],
         hardware=hardware,
         devices=devices,
         gates=gates_of(space),

@@ -21,23 +21,28 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
-from tuner.store.stages import Stage
+from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.context import Study
-from tuner.trial.decision import Decision, decide, standings
-from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.decision import Decision, decide
+from tuner.trial.early import CLEARLY_WORSE
+from tuner.trial.finalists import Repeat
+from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
-from tuner.trial.outcome import failed_constraints
+from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
+from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
+from tuner.trial.scrub import scrub
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
 REJECTED = "rejected_by_rule"
 _MAX_REJECTIONS = 200
+_SEARCH_AFTER_NOISE = 4
 MEMORY_VERDICTS = frozenset(
     {
         Verdict.DEVICE_OOM_LOAD,
@@ -64,6 +69,7 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
+        self._finals = Finals(study, again=self._again, offer=self._offer)
         self._began = time.monotonic()
         settings = study.space.search
         self._sampler = Sampler(
@@ -92,15 +98,16 @@ class StudyRunner:
 
     def _run_phases(self) -> Decision | None:
         self._restore()
-        for phase in (self._baseline, self._first, self._search):
+        for phase in (self._baseline, self._first, self._search, self._finals.contend):
             phase()
             if self._stopped:
                 return None
-        finalists = self._finalists()
-        self._repeat(finalists)
+        finalists = self._finals.finalists()
+        if not self._stopped:
+            self._finals.confirm(finalists)
         if self._stopped:
             return None
-        decision = decide(self._trials(), finalists, self._rounds)
+        decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -112,6 +119,9 @@ class StudyRunner:
         """Take up what an earlier tuner left: tell what is verified, run what is planned."""
         ledger, study = self._study.ledger, self._study.row.id
         self._sampler.restore(told_history(self._trials()))
+        for trial in self._trials():
+            if is_running(trial.stage):  # its tuner was killed before it could do this
+                scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
         waiting = settle(ledger, study)
         for trial in unsettled(ledger, study):
             self._tell(trial)
@@ -135,6 +145,10 @@ class StudyRunner:
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
+        for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
+            # The noise is worth a start only where enough is left to search with.
+            if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
+                self._again(repeat)
 
     def _first(self) -> None:
         space, context = self._study.space, self._study.context
@@ -158,33 +172,6 @@ class StudyRunner:
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
-
-    def _finalists(self) -> list[int]:
-        """Numbers of the trials that are measured again: the best feasible ones above the baseline."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        floor = base.score if base.feasible and base.score is not None else float("-inf")
-        better = [
-            t
-            for t in self._trials()
-            if t.origin in {Origin.FIRST, Origin.SEARCH} and t.feasible and (t.score or 0.0) > floor
-        ]
-        better.sort(key=lambda t: -(t.score or 0.0))
-        return [t.number for t in better[: self._study.space.search.finalists.count]]
-
-    def _repeat(self, finalists: list[int]) -> None:
-        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        rounds = self._rounds
-        if finalists:
-            starts = len(schedule(base.number, finalists, 1))
-            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
-        for turn in range(1, rounds + 1):
-            found = standings(self._trials(), finalists, rounds)
-            going = [s.number for s in found if s.open]
-            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
-                if self._stopped:
-                    return
-                self._again(repeat)
 
     def _again(self, repeat: Repeat) -> None:
         study = self._study
@@ -287,8 +274,14 @@ class StudyRunner:
         if not judgement.get("teaches"):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
-        loads = {w.name: w for w in self._study.space.loads}
+        loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
+        if trial.verdict == CLEARLY_WORSE:
+            return {
+                "feasible": False,
+                "value": judgement["estimate"],
+                "constraints": self._with_margin(unjudged_constraints(vector), deployment),
+            }
         if judgement["verdict"] in MEMORY_VERDICTS:
             vector[CONSTRAINT] = over
         return {
@@ -310,10 +303,6 @@ class StudyRunner:
     # --- the state -------------------------------------------------------------------------------
 
     @property
-    def _rounds(self) -> int:
-        return self._study.space.search.finalists.rounds
-
-    @property
     def _stopped(self) -> bool:
         return self._study.wishes.ending
 
@@ -324,14 +313,15 @@ class StudyRunner:
         """What the study has spent so far."""
         return self._known.spending(time.monotonic() - self._began)
 
-    def _spent_out(self) -> bool:
-        """Whether one more trial does not fit into the budget."""
+    def _spent_out(self, trials: int = 1) -> bool:
+        """Whether so many more trials do not fit into the budget."""
         limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
+        more = trials * typical
         needed = {
-            "trials": now.trials + 1,
-            "wall": now.wall + typical,
-            "engine": now.engine + typical,
+            "trials": now.trials + trials,
+            "wall": now.wall + more,
+            "engine": now.engine + more,
         }
         left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
@@ -352,7 +342,14 @@ def _told(trial: TrialRow) -> Told | None:
     )
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
-    return Told(trial.assignment or {}, trial.value or 0.0, trial.constraints or {})
+    return Told(
+        trial.assignment or {},
+        trial.value or 0.0,
+        trial.constraints or {},
+        ended_after=(trial.judgement or {}).get("segments")
+        if trial.verdict == CLEARLY_WORSE
+        else None,
+    )
 
 
 def _rejection(reasons: list[str]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import sys
 from pathlib import Path
 
@@ -58,6 +59,25 @@ def test_a_failing_compiler_is_quoted_and_nothing_is_left(
     assert said.startswith("[enginex] error: the compiled kernel is not available: ")
     assert "exited with 3:\nkernel.cpp:1: error: no such header" in said
     assert list((prefix / "lib" / "enginex").iterdir()) == []
+
+
+def test_a_compiler_that_lacks_an_instruction_set_builds_without_it(prefix: Path) -> None:
+    """As GCC 9, which does not know AVX512-bf16."""
+    log = prefix / "asked"
+    fake = script(
+        prefix,
+        f"""echo "$*" >> {log}
+case "$*" in *-fsyntax-only*) case "$*" in *-mavx512bf16*) exit 1;; *) exit 0;; esac;; esac
+while [ $# -gt 1 ]; do shift; done; echo made > "$1" """,
+    )
+    build(fake)
+    asked = log.read_text()
+    assert "-DENGINEX_ISA=plain" in asked
+    if platform.machine() == "x86_64":
+        assert "-DENGINEX_ISA=avx512 " in asked
+        assert "-DENGINEX_HAS_avx512 " in asked
+        assert "ENGINEX_ISA=avx512bf16" not in asked
+        assert "ENGINEX_HAS_avx512bf16" not in asked
 
 
 def test_a_new_library_replaces_the_old(prefix: Path) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -154,10 +157,36 @@ def test_what_does_not_fit_is_refused_before_the_kernel_sees_it(kernels: Kernels
         kernels.moe(rows, case.hidden, case.weights, case.ids, isa="sse9")
 
 
-def test_the_library_shares_the_openmp_runtime_of_torch(kernels: Kernels) -> None:
-    with open("/proc/self/maps") as maps:  # noqa: PTH123 - a line at a time
-        runtimes = {line.split()[-1] for line in maps if "/libgomp" in line or "/libiomp" in line}
-    assert len(runtimes) == 1
+def test_the_library_computes_with_the_threads_of_torch(kernels: Kernels) -> None:
+    case = make(4, 8, 16, 256, 96, 4)
+    torch.randn(1 << 22).add_(1)  # torch's own threads are there from here on
+    before = len(list(Path("/proc/self/task").iterdir()))
+    kernels.moe(packed(case, Layout.ROWS), case.hidden, case.weights, case.ids)
+    assert len(list(Path("/proc/self/task").iterdir())) == before
+
+
+def test_a_second_openmp_runtime_in_the_process_is_left_alone(tmp_path: Path) -> None:
+    code = f"""
+import ctypes, shutil, sys
+from pathlib import Path
+import torch
+from enginex.native import library
+torch.randn(1 << 22).add_(1)
+bound = library._file_of(library._symbol_of_torch("GOMP_parallel"))
+copy = Path({str(tmp_path)!r}) / "libgomp-a.so.1"
+shutil.copy(bound, copy)
+ctypes.CDLL(str(copy))
+before = len(list(Path("/proc/self/task").iterdir()))
+w13, w2 = torch.randn(4, 64, 256), torch.randn(4, 256, 32)
+ids = torch.tensor([[0, 1]] * 8)
+library.load().moe(library.Experts.of_rows(w13, w2), torch.randn(8, 256), torch.ones(8, 2), ids)
+again = library._file_of(library._symbol_of_torch("GOMP_parallel"))
+print(len(list(Path("/proc/self/task").iterdir())) - before, again == bound)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.stdout.split() == ["0", "True"], done.stderr[-2000:]
 
 
 def test_vllm_packs_as_the_layouts_say() -> None:

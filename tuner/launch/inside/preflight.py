@@ -10,7 +10,8 @@ mutable defaults (in vLLM 0.32 an unknown ``--reasoning-parser`` is still there 
 so an answer given in the process itself could be about the question before.
 
 First line: ``{"model": "/path"}``. Request: ``{"argv": [...], "env": {...}}``. Answer:
-``{"ok": true}`` or ``{"ok": false, "error": "..."}``.
+``{"ok": true}`` or ``{"ok": false, "error": "..."}``. The request ``{"flags": true}`` is answered with
+all flags of the parser: ``{"flags": ["--model", ...]}``.
 """
 
 from __future__ import annotations
@@ -113,6 +114,10 @@ def main() -> None:
     gc.freeze()  # a collection in a child would touch, and so copy, every page of the parent
     for line in sys.stdin:
         request = json.loads(line)
+        if request.get("flags"):
+            options = [o for action in asker.parser._actions for o in action.option_strings]  # noqa: SLF001
+            answers.write(json.dumps({"flags": options}) + "\n")
+            continue
         answers.write(in_a_fork(asker, request) + "\n")
 
 

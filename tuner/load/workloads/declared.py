@@ -33,6 +33,13 @@ class Prepared:
     levels: tuple[Plan, ...]
 
 
+def level_names(name: str, workload: declared.Workload) -> tuple[str, ...]:
+    """The names of the plans that :func:`prepare` gives a workload: known before any is made."""
+    if isinstance(workload, declared.DecodeCurve):
+        return tuple(curve.level_name(name, c) for c in workload.concurrencies)
+    return (name,)
+
+
 def prepare(
     name: str, workload: declared.Workload, *, tokens: Tokens, folder: Path = Path()
 ) -> Prepared:

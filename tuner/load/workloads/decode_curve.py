@@ -51,6 +51,11 @@ def decode_curve(shape: DecodeCurve, *, seed: int, tokens: Tokens) -> tuple[Plan
     return tuple(_level(shape, concurrency, seed, tokens) for concurrency in shape.concurrencies)
 
 
+def level_name(name: str, concurrency: int) -> str:
+    """The name of the plan of one concurrency."""
+    return f"{name}-c{concurrency}"
+
+
 def warm_up(shape: DecodeCurve, *, seed: int, tokens: Tokens, requests: int) -> Plan:
     """So many requests of the same shape at the largest concurrency, with other texts."""
     largest = max(shape.concurrencies)
@@ -62,7 +67,7 @@ def warm_up(shape: DecodeCurve, *, seed: int, tokens: Tokens, requests: int) -> 
 def _level(
     shape: DecodeCurve, concurrency: int, seed: int, tokens: Tokens, requests: int | None = None
 ) -> Plan:
-    name = f"{shape.name}-c{concurrency}"
+    name = level_name(shape.name, concurrency)
     rng = generator(name, seed)
     count = shape.rounds * concurrency if requests is None else requests
     lengths = [draw(rng, shape.prompt_tokens) for _ in range(count)]

@@ -183,7 +183,7 @@ def disagreement(run: Runner, layer: Layer, most: int) -> float:
     if getattr(layer.experts, "isa", None) == "amx":
         # Linux kills a process that uses AMX before it asked for it. In vLLM it is oneDNN that asks, at the first
         # product of a step, and no step has run yet.
-        pass
+        torch.cpu._init_amx()  # noqa: SLF001 - torch has no public name for it
     run({**tensors, "output": ours})
     layer.native(
         layer.experts,

@@ -103,30 +103,47 @@ def _compiler(asked: str | None) -> str:
 
 
 def _compile(compiler: str, folder: Path) -> Path:
-    isas = _ISAS.get(
-        platform.machine(), {"plain": ("-mcpu=native",) if platform.machine() == "aarch64" else ()}
-    )
+    isas = {name: flags for name, flags in _isas().items() if _takes(compiler, flags)}
+    isas.setdefault("plain", ())
     jobs = [
-        (
-            folder / f"{isa}.o",
-            [
-                *_COMMON,
-                "-O3",
-                "-fopenmp",
-                f"-DENGINEX_ISA={isa}",
-                *flags,
-                "-c",
-                str(_HERE / "kernel.cpp"),
-            ],
-        )
+        [
+            *_COMMON,
+            "-O3",
+            "-fopenmp",
+            f"-DENGINEX_ISA={isa}",
+            *flags,
+            "-c",
+            str(_HERE / "kernel.cpp"),
+        ]
         for isa, flags in isas.items()
     ]
-    jobs.append((folder / "dispatch.o", [*_COMMON, "-O2", "-c", str(_HERE / "dispatch.cpp")]))
+    known = [f"-DENGINEX_HAS_{isa}" for isa in isas]
+    jobs.append([*_COMMON, "-O2", *known, "-c", str(_HERE / "dispatch.cpp")])
+    objects = [str(folder / f"{number}.o") for number in range(len(jobs))]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        list(pool.map(lambda job: _run([compiler, *job[1], "-o", str(job[0])]), jobs))
+        list(
+            pool.map(
+                lambda job: _run([compiler, *job[0], "-o", job[1]]), zip(jobs, objects, strict=True)
+            )
+        )
     made = folder / "libenginex.so"
-    _run([compiler, "-shared", *(str(made_object) for made_object, _ in jobs), "-o", str(made)])
+    _run([compiler, "-shared", *objects, "-o", str(made)])
     return made
+
+
+def _isas() -> dict[str, tuple[str, ...]]:
+    """List this machine's instruction sets with their flags; ``plain`` is always there."""
+    other = {"plain": ("-mcpu=native",) if platform.machine() == "aarch64" else ()}
+    return _ISAS.get(platform.machine(), other)
+
+
+def _takes(compiler: str, flags: Sequence[str]) -> bool:
+    """Whether a compiler knows these flags; an old one does without the newest instruction sets."""
+    if not flags:
+        return True
+    words = [compiler, *flags, "-x", "c++", "-fsyntax-only", os.devnull]
+    done = subprocess.run(words, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    return done.returncode == 0
 
 
 def _run(command: list[str]) -> None:

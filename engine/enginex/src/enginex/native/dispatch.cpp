@@ -8,9 +8,14 @@
   double read_all(const void*, int64_t); \
   }
 
-#if defined(__x86_64__)
+// The build says which instruction sets the compiler knew.
+#ifdef ENGINEX_HAS_avx512bf16
 ENGINEX_DECLARE(avx512bf16)
+#endif
+#ifdef ENGINEX_HAS_avx512
 ENGINEX_DECLARE(avx512)
+#endif
+#ifdef ENGINEX_HAS_avx2
 ENGINEX_DECLARE(avx2)
 #endif
 ENGINEX_DECLARE(plain)
@@ -25,23 +30,35 @@ struct Kernels {
 
 #define ENGINEX_TABLE(isa) {#isa, enginex_##isa::moe, enginex_##isa::read_all}
 
-bool runs(const Kernels& kernels) {
+bool runs([[maybe_unused]] const Kernels& kernels) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 =
+  [[maybe_unused]] const bool avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+  [[maybe_unused]] const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+#ifdef ENGINEX_HAS_avx512bf16
   if (kernels.moe == enginex_avx512bf16::moe) return avx512 && __builtin_cpu_supports("avx512bf16");
+#endif
+#ifdef ENGINEX_HAS_avx512
   if (kernels.moe == enginex_avx512::moe) return avx512;
+#endif
+#ifdef ENGINEX_HAS_avx2
   if (kernels.moe == enginex_avx2::moe) return avx2;
+#endif
 #endif
   return true;
 }
 
 const Kernels all[] = {
-#if defined(__x86_64__)
-    ENGINEX_TABLE(avx512bf16), ENGINEX_TABLE(avx512), ENGINEX_TABLE(avx2),
+#ifdef ENGINEX_HAS_avx512bf16
+    ENGINEX_TABLE(avx512bf16),
+#endif
+#ifdef ENGINEX_HAS_avx512
+    ENGINEX_TABLE(avx512),
+#endif
+#ifdef ENGINEX_HAS_avx2
+    ENGINEX_TABLE(avx2),
 #endif
     ENGINEX_TABLE(plain),
 };

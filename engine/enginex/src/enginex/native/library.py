@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import re
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -22,6 +21,7 @@ __all__ = ["Experts", "Kernels", "Layout", "NotBuilt", "load"]
 _ABI = 1
 _DTYPES = {torch.bfloat16: 0, torch.float16: 1, torch.float32: 2}
 _ACTIVATIONS = {"silu": 0, "gelu": 1, "gelu_tanh": 2}
+_TORCH = "/libtorch_cpu.so"
 _BAD_EXPERT, _BAD_SHAPE, _BAD_KIND, _NO_MEMORY = 1, 2, 3, 4
 
 
@@ -257,17 +257,50 @@ def _error(status: int, experts: Experts) -> Exception:
 
 
 def _share_openmp() -> None:
-    """Let the library find the OpenMP runtime that torch uses.
+    """Let the library find the OpenMP runtime that torch computes with.
+
+    A process can hold several: wheels bring their own copies along. Only the one that torch's own code is bound to
+    has torch's threads, and with another the kernel would start as many again.
 
     Raises:
         NotBuilt: torch was built without OpenMP.
     """
-    pattern = re.compile(r"/(lib(?:gomp|iomp5|omp)[^/]*\.so[^/]*)$")
-    with Path("/proc/self/maps").open() as maps:
-        found = {
-            line.split(maxsplit=5)[5].strip() for line in maps if pattern.search(line.rstrip())
-        }
-    if not found:
+    symbol = _symbol_of_torch("GOMP_parallel") or _symbol_of_torch("__kmpc_fork_call")
+    runtime = None if symbol is None else _file_of(symbol)
+    if runtime is None:
         raise NotBuilt("this process has no OpenMP runtime, which torch should have brought")
-    for path in sorted(found):
-        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
+    ctypes.CDLL(runtime, mode=ctypes.RTLD_GLOBAL | os.RTLD_NOLOAD)
+
+
+def _symbol_of_torch(name: str) -> int | None:
+    """Look a symbol up as torch's own code does: in what is global, then in its own dependencies."""
+    with Path("/proc/self/maps").open() as maps:
+        found = next((line.split(maxsplit=5)[5].strip() for line in maps if _TORCH in line), None)
+    for library in (None, found):
+        try:
+            at = getattr(ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY), name)
+        except (OSError, AttributeError):
+            continue
+        return ctypes.cast(at, ctypes.c_void_p).value
+    return None
+
+
+class _DlInfo(ctypes.Structure):
+    """``Dl_info`` of ``dlfcn.h``."""
+
+    _fields_ = (
+        ("fname", ctypes.c_char_p),
+        ("fbase", ctypes.c_void_p),
+        ("sname", ctypes.c_char_p),
+        ("saddr", ctypes.c_void_p),
+    )
+
+
+def _file_of(address: int) -> str | None:
+    """Name the library that an address lies in."""
+    info = _DlInfo()
+    dladdr = ctypes.CDLL(None).dladdr
+    dladdr.argtypes = (ctypes.c_void_p, ctypes.POINTER(_DlInfo))
+    if dladdr(address, ctypes.byref(info)) == 0 or info.fname is None:
+        return None
+    return os.fsdecode(info.fname)

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+from tests.report.conftest import decision, measured
+from tests.trial.factory import trial
+from tuner.report.blocks import Heading, Picture
+from tuner.report.markdown import markdown
+from tuner.report.material import Material, family_of
+from tuner.report.story import pictures, story
+from tuner.store.rows import Origin
+from tuner.verdict.families import Family
+
+
+def text_of(material: Material) -> str:
+    return markdown(story(material))
+
+
+def test_the_conclusion_comes_first(went_well: Material) -> None:
+    lines = text_of(went_well).splitlines()
+    assert lines[0] == "# Study tests"
+    assert (
+        lines[2]
+        == "**Trial 1 wins: +50.0 % against the baseline (95 % interval +40.0 % to +60.0 %).**"
+    )
+    assert "seqs=8 moe=native, without moe_max" in lines[4]
+
+
+def test_all_that_a_careful_engineer_writes_down(went_well: Material) -> None:
+    headings = [b.text for b in story(went_well) if isinstance(b, Heading) and b.level == 2]
+    assert headings == [
+        "Baseline and best",
+        "How the search went",
+        "Time and machine",
+        "How much was noise",
+        "What failed, and the proof",
+        "What to try next",
+        "Question and method",
+        "Machine and engine",
+        "Every trial",
+        "Course of the work",
+        "Again",
+    ]
+    names = [b.name for b in story(went_well) if isinstance(b, Picture)]
+    assert names == ["intervals", "scores", "pareto", "importance", "stages", "machine"]
+
+
+def test_no_clear_winner_is_said_so(went_well: Material) -> None:
+    text = text_of(replace(went_well, decision=decision(0, low=0.9)))
+    assert "**No clear winner.**" in text
+    assert "wins" not in text
+    assert "give it more rounds" in text
+
+
+def test_a_baseline_that_stands(went_well: Material) -> None:
+    alone = replace(
+        went_well,
+        trials=went_well.trials[:1],
+        decision={"baseline": 0, "winner": 0, "clear": False, "comparisons": []},
+    )
+    assert "**The baseline stands.** None of 1 trials" in text_of(alone)
+
+
+def test_a_finalist_that_broke_is_named(went_well: Material) -> None:
+    found = decision(0)
+    found["comparisons"][0] |= {"ratio": None, "broken": "trial 5: host_oom"}
+    assert "finalist 1: trial 5: host\\_oom" in text_of(replace(went_well, decision=found))
+
+
+def test_a_study_that_goes_on(went_well: Material) -> None:
+    running = replace(
+        went_well,
+        study=replace(went_well.study, status="running", ended=None),
+        trials=[*went_well.trials[:3], trial(3, verdict=None, feasible=None)],
+        decision=None,
+    )
+    text = text_of(running)
+    assert "**No decision yet.** The study is running." in text
+    assert "The best so far is trial 1" in text
+
+
+def test_an_empty_study_has_a_report() -> None:
+    from tests.report.conftest import study
+
+    text = text_of(Material(study(status="queued"), [], None))
+    assert "Nothing was measured yet." in text
+
+
+def test_every_picture_is_well_formed(went_well: Material) -> None:
+    for name, text in pictures(story(went_well)).items():
+        assert name.endswith(".svg")
+        ET.fromstring(text)  # noqa: S314 - our own picture
+        assert "nan" not in text
+
+
+def test_hints_name_the_edge_and_the_cause(went_well: Material) -> None:
+    text = text_of(went_well)
+    assert "`seqs` is at its upper end (8)" in text
+    crowd = [
+        *went_well.trials,
+        *[
+            replace(went_well.trials[3], number=20 + n, params={"seqs": 64, "moe": "loop"})
+            for n in range(4)
+        ],
+    ]
+    crowd[3] = replace(crowd[3], params={"seqs": 64, "moe": "loop"})
+    assert "all of them, and no other, had `seqs=64`" in text_of(replace(went_well, trials=crowd))
+
+
+def test_failures_of_one_kind_stand_together(went_well: Material) -> None:
+    again = replace(went_well.trials[3], number=20)
+    text = text_of(replace(went_well, trials=[*went_well.trials, again]))
+    assert text.count("### Title of host\\_oom (2 trials)") == 1
+    assert text.count("ask for less") == 1
+    assert text.count("Killed process 123") == 2
+
+
+def test_noise_comes_from_points_that_were_measured_twice(went_well: Material) -> None:
+    assert "6 degrees of freedom" not in text_of(went_well)
+    assert "4 degrees of freedom" in text_of(went_well)
+    once = replace(went_well, trials=went_well.trials[:3], decision=None)
+    assert "No point was measured twice" in text_of(once)
+
+
+def test_thousands_of_trials_stay_readable(went_well: Material) -> None:
+    many = [
+        measured(n, 1000.0 + n, origin=Origin.SEARCH if n else Origin.BASELINE, params={"seqs": n})
+        for n in range(5000)
+    ]
+    material = replace(went_well, trials=many, decision=None, durations={}, stages={})
+    files = pictures(story(material))
+    assert len(files["report-scores.svg"]) < 500_000
+    text = text_of(material)
+    assert "The 1,000 best of 5,000 trials" in text
+    assert len(text) < 200_000
+
+
+def test_families_of_trials(went_well: Material) -> None:
+    found = [family_of(t) for t in went_well.trials[:4]]
+    assert found == [Family.GOOD, Family.GOOD, Family.MISSED, Family.MEMORY]
+    assert family_of(trial(9, verdict=None)) is Family.OPEN
+    assert family_of(trial(9, verdict="interrupted", score=None)) is Family.OUTSIDE

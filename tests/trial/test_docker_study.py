@@ -1,0 +1,134 @@
+"""Whole studies on the fake server in containers: the daemon, the kernel and the limits are the real ones."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes import containers
+from tests.fakes.fake_image import fake_image
+from tests.fakes.world import World
+from tests.trial.test_study import run
+from tuner.store.ledger import Ledger
+from tuner.store.rows import TrialRow
+from tuner.store.stages import Stage
+from tuner.telemetry.watch import read_samples
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.xdist_group("engines"),
+    pytest.mark.timeout(180),
+]
+
+LIMIT_MIB = 1200
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    with containers.none_left(tmp_path):
+        yield
+
+
+def world(folder: Path, **changes: Any) -> World:
+    parameters = {
+        "seqs": {"flag": "--max-num-seqs", "choices": [1, 2], "baseline": 1},
+        "ballast": {"env": "FAKE_BALLAST_MIB", "choices": [0, 2 * LIMIT_MIB], "baseline": 0},
+        "kv_space": {"env": "VLLM_CPU_KVCACHE_SPACE", "choices": [1, 64], "baseline": 1},
+    }
+    wanted = {
+        "parameters": parameters,
+        "memory": {"host": f"{LIMIT_MIB}MiB"},
+        "budget": {"trials": 3},
+        **changes,
+    }
+    # Slow enough for the ballast to be in place before the load is over.
+    slow = {"FAKE_SPEED": "8"}
+    return World(folder, wanted, recipe_env=slow, image=fake_image()).make()
+
+
+def by(trials: list[TrialRow], **params: Any) -> TrialRow:
+    return next(t for t in trials if params.items() <= t.params.items())
+
+
+def test_points_that_pass_the_containers_limit_teach_and_the_others_are_measured(
+    tmp_path: Path,
+) -> None:
+    first = [{"ballast": 2 * LIMIT_MIB}, {"kv_space": 64}, {"seqs": 2}]
+    trials = run(world(tmp_path, first=first, budget={"trials": 3}))
+    assert all(t.stage is Stage.TOLD for t in trials)
+    assert trials[0].verdict == "healthy"
+    watched = tmp_path / "state/studies/fake/trials/0000/attempt-1/telemetry.jsonl"
+    trees = [sample.tree for sample in read_samples(watched) if sample.tree is not None]
+    assert (
+        max(tree.rss for tree in trees) > 10 * 2**20
+    )  # the processes in the container are watched
+    killed = by(trials, ballast=2 * LIMIT_MIB)
+    assert killed.verdict == "host_oom"
+    assert killed.launched
+    assert killed.constraints is not None
+    assert killed.constraints["memory"] > 0
+    rejected = by(trials, kv_space=64)
+    assert rejected.verdict == "kv_space_does_not_fit"
+    assert not rejected.launched  # what the container would see is less than is asked for
+    assert by(trials, seqs=2, ballast=0).feasible
+
+
+def test_the_log_of_each_attempt_lies_in_its_folder(tmp_path: Path) -> None:
+    made = world(tmp_path, budget={"trials": 1})
+    run(made)
+    log = made.state / "studies" / "fake" / "trials" / "0000" / "attempt-1" / "engine.log"
+    text = log.read_text()
+    assert "non-default args" in text
+    assert "'model': '/model'" in text
+    assert "shutdown triggered" in text
+
+
+_RUN = """
+import sys
+from pathlib import Path
+from tests.fakes.world import World
+from tests.trial.test_study import run
+from tests.trial.test_docker_study import world
+run(World(Path(sys.argv[1]), image="x"))
+"""
+
+
+@pytest.mark.parametrize("stage", [Stage.STARTING, Stage.READY])
+def test_a_tuner_that_was_killed_goes_on_and_leaves_no_container(
+    tmp_path: Path, stage: Stage
+) -> None:
+    made = world(tmp_path, budget={"trials": 2}, first=[{"seqs": 2}])
+    running = subprocess.Popen([sys.executable, "-c", _RUN, str(tmp_path)])
+    deadline = time.monotonic() + 60
+    while not _reached(made, stage):
+        assert running.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    if stage is Stage.STARTING:
+        while not containers.of(tmp_path):
+            time.sleep(0.02)
+    running.kill()
+    assert running.wait() == -signal.SIGKILL
+    assert len(containers.of(tmp_path)) == 1
+    trials = run(made)
+    assert [t.verdict for t in trials] == ["healthy", "healthy"]
+    assert trials[0].attempt == 2
+
+
+def _reached(made: World, stage: Stage) -> bool:
+    if not made.state.exists():
+        return False
+    try:
+        with Ledger(made.state, write=False) as ledger:
+            steps = ledger.transitions(ledger.study("fake").id)
+            return any(step.stage is stage for step in steps)
+    except Exception:  # noqa: BLE001 - the ledger is not there yet
+        return False

@@ -1,0 +1,1 @@
+"""The report's pictures, one kind a module."""

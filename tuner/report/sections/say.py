@@ -1,0 +1,19 @@
+"""Numbers in words, the same way in all sections."""
+
+from __future__ import annotations
+
+
+def number(value: float | None) -> str:
+    """A number with as many digits as people read."""
+    if value is None:
+        return "-"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def percent(part: float, *, sign: bool = True) -> str:
+    """A part in percent: ``+4.2 %``."""
+    digits = 0 if abs(part) >= 10 else 1
+    text = f"{100 * part:+,.{digits}f}" if sign else f"{100 * part:,.{digits}f}"
+    return f"{text} %"

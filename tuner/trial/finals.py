@@ -1,0 +1,99 @@
+"""The last part of a study: who is confirmed, what of it did nothing, and the rounds against the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.spec import Assignment, Point, assignment
+from tuner.store.rows import Origin, TrialRow
+from tuner.trial.context import Study
+from tuner.trial.decision import standings
+from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.repeats import standing
+from tuner.trial.simpler import SIMPLER, as_good, simpler
+
+Again = Callable[[Repeat], None]
+Offer = Callable[[Origin, Point, Assignment], bool]
+
+
+class Finals:
+    """Chooses finalists and measures them against the baseline.
+
+    Args:
+        study: The study and all that it has at hand.
+        again: Measures a trial again.
+        offer: Runs a point as a trial of its own.
+    """
+
+    def __init__(self, study: Study, *, again: Again, offer: Offer) -> None:
+        self._study = study
+        self._again = again
+        self._offer = offer
+
+    def contend(self) -> None:
+        """Measure rivals again while that can still change which trials become finalists."""
+        while (found := standing(self._trials(), self._study.space.search)).again:
+            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
+            for number in found.again:
+                if self._stopped:
+                    return
+                self._again(Repeat(number, None))
+        self._study.voice.say("contenders", **found.as_json(), again=[])
+
+    def finalists(self) -> list[int]:
+        """Numbers of the trials that are confirmed: the best feasible ones above the baseline.
+
+        A point without what did nothing stands for a finalist, once it has run itself.
+        """
+        found: list[int] = []
+        for number in standing(self._trials(), self._study.space.search).finalists:
+            if self._stopped:
+                break
+            instead = self._without_inert(number)
+            if instead is not None and instead not in found:
+                found.append(instead)
+        return found
+
+    def _without_inert(self, number: int) -> int | None:
+        """The trial that stands for a finalist; None where nothing of it is left."""
+        study = self._study
+        events = study.ledger.events(study.row.id)
+        less = simpler(study.space, study.context, self._trials(), events, number)
+        if less is None:
+            return number
+        if not any(e.kind == SIMPLER and e.data["of"] == number for e in events):
+            study.voice.say(SIMPLER, **less.as_json())
+        same = [t for t in self._trials() if t.params == less.params and t.repeats is None]
+        if not same:
+            self._offer(
+                Origin.SIMPLER, less.params, assignment(study.space, less.params, study.context)
+            )
+            same = [t for t in self._trials() if t.params == less.params and t.repeats is None]
+        if same[0].origin is Origin.BASELINE:
+            study.voice.say("note", text=f"all that finalist {number} changes did nothing")
+            return None
+        told = all(inert["told"] for inert in less.inert)
+        good = as_good(same[0], number, self._trials(), told=told)
+        return same[0].number if good else number
+
+    def confirm(self, finalists: list[int]) -> None:
+        """Measure the finalists again, round by round, until the answer is clear or rounds end."""
+        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
+        rounds = self._study.space.search.finalists.rounds
+        if finalists:
+            starts = len(schedule(base.number, finalists, 1))
+            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
+        for turn in range(1, rounds + 1):
+            found = standings(self._trials(), finalists, rounds)
+            going = [s.number for s in found if s.open]
+            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
+                if self._stopped:
+                    return
+                self._again(repeat)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._study.wishes.ending
+
+    def _trials(self) -> list[TrialRow]:
+        return self._study.ledger.trials(self._study.row.id)

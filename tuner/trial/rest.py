@@ -1,0 +1,285 @@
+"""Devices at rest: what they hold before anything of ours runs, and whether they are back there.
+
+Memory that a dead engine still holds is blamed on the next, innocent one. So before each start the
+devices are compared with what they held when nothing of ours ran, and after each stop they must be
+back there. A device that is not is put in quarantine; what cannot be read counts as not back.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tuner.build import Engine
+from tuner.errors import Quarantined, ResidueFound, TelemetryLost
+from tuner.launch.identity import boot_id
+from tuner.quantity import format_bytes
+from tuner.store.ledger import Ledger
+from tuner.store.rows import BaselineRow
+from tuner.telemetry.baseline import Baseline, DeviceBaseline, Return, idle_baseline, is_back
+from tuner.telemetry.detect import visible
+from tuner.telemetry.samples import DeviceInfo, DeviceSample, DeviceSource
+from tuner.telemetry.sick import sickness
+from tuner.verdict import DeviceFacts
+
+HOST = "host"
+"""The name under which the host is in quarantine, while an engine's processes cannot be ended."""
+
+_NODES = ("nvidia[0-9]*", "iluvatar[0-9]*")
+_DEV = Path("/dev")
+_ODD_BYTES = 2 * 2**30
+_ODD_SHARE = 0.1
+"""What a device may hold at first sight: a driver's reserve or a desktop, and no forgotten engine."""
+
+Rounds = list[list[DeviceSample]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long devices are waited for, in seconds.
+
+    Attributes:
+        patience: Until memory that is given back bit by bit must be back.
+        step: Between two samples.
+        answer: For the driver to answer at all.
+    """
+
+    patience: float = 60.0
+    step: float = 0.5
+    answer: float = 20.0
+
+
+PACE = Pace()
+
+
+class Rest:
+    """Compares devices with their baseline, around each engine.
+
+    Args:
+        ledger: Keeps the baselines and the quarantine.
+        source: Where samples come from; used between watches, never beside one.
+        pace: How long is waited.
+    """
+
+    def __init__(self, ledger: Ledger, source: DeviceSource, pace: Pace | None = None) -> None:
+        self._ledger = ledger
+        self._source = source
+        self._pace = pace or PACE
+        self._lost: tuple[str, ...] = ()
+
+    def require_clean(self, devices: Sequence[DeviceInfo]) -> tuple[DeviceFacts, ...]:
+        """Make sure that an engine may be started on devices.
+
+        Args:
+            devices: Those that it will use; none for an engine that runs on the host alone.
+
+        Returns:
+            What each of them held at rest, and holds now.
+
+        Raises:
+            Quarantined: When one of them, or the host, is in quarantine, or is sick.
+            ResidueFound: When one holds memory that it did not hold at rest.
+            TelemetryLost: When they cannot be read.
+        """
+        refuse_quarantined(self._ledger, [d.key for d in devices])
+        if not devices:
+            return ()
+        rest = self._baseline(devices)
+        rounds = self._wait(rest)
+        back = is_back(rest, rounds)
+        if not back.ok:
+            self._refuse(back)
+        self._refuse_sick(devices, rounds)
+        return _facts(rest, rounds)
+
+    def prove_back(self, devices: Sequence[DeviceInfo], who: str) -> None:
+        """Make sure that devices are back at rest when an engine has ended.
+
+        Args:
+            devices: Those that it used.
+            who: The engine, for the reason.
+
+        Raises:
+            Quarantined: When they are not back in time, or cannot be read. They are in quarantine
+                then.
+        """
+        if not devices:
+            return
+        rest = self._baseline(devices)
+        rounds = self._wait(rest)
+        for device in rest.devices:
+            back = is_back(Baseline((device,)), rounds)
+            if not back.ok:
+                reason = "; ".join((*back.reasons, *self._lost))
+                self._ledger.quarantine(device.key, f"after {who}: {reason}")
+        refuse_quarantined(self._ledger, [d.key for d in devices])
+
+    def is_back(self, devices: Sequence[DeviceInfo]) -> Return:
+        """Whether devices are at rest now, without waiting longer than for equal samples."""
+        rest = known_baseline(self._ledger, devices)
+        rounds = self._rounds(lambda rounds: len(rounds) >= 2)
+        return is_back(rest, rounds)
+
+    def accept(self, devices: Sequence[DeviceInfo]) -> Baseline:
+        """Take what devices hold now for what they hold at rest.
+
+        Raises:
+            TelemetryLost: When it cannot be read, or does not stand still.
+        """
+        rounds = self._rounds(lambda r: len(r) >= 2 and not idle_baseline(devices, r).problems)
+        rest = idle_baseline(devices, rounds)
+        if rest.problems:
+            raise TelemetryLost("; ".join((*rest.problems, *self._lost)))
+        for device in rest.devices:
+            self._keep(device)
+        return rest
+
+    # --- how -------------------------------------------------------------------------------------
+
+    def _baseline(self, devices: Sequence[DeviceInfo]) -> Baseline:
+        """What devices hold at rest: as recorded since the boot, else as they are now."""
+        known = known_baseline(self._ledger, devices)
+        unknown = [d for d, rest in zip(devices, known.devices, strict=True) if rest.used is None]
+        if not unknown:
+            return known
+        rounds = self._rounds(lambda r: len(r) >= 2 and not idle_baseline(unknown, r).problems)
+        fresh = idle_baseline(unknown, rounds)
+        if fresh.problems:
+            raise TelemetryLost("; ".join((*fresh.problems, *self._lost)))
+        for rest in fresh.devices:
+            _refuse_odd(rest)
+            self._keep(rest)
+        return known_baseline(self._ledger, devices)
+
+    def _keep(self, rest: DeviceBaseline) -> None:
+        used, total = rest.used or 0, rest.total or 0
+        self._ledger.keep_baseline(BaselineRow(rest.key, boot_id(), rest.name, used, total))
+
+    def _wait(self, rest: Baseline) -> Rounds:
+        return self._rounds(lambda rounds: is_back(rest, rounds).ok)
+
+    def _rounds(self, enough: Callable[[Rounds], bool]) -> Rounds:
+        """Samples until they are enough, or until patience ends."""
+        rounds: Rounds = []
+        deadline = time.monotonic() + self._pace.patience
+        while True:
+            rounds.append(self._sample())
+            if enough(rounds) or time.monotonic() > deadline:
+                return rounds
+            time.sleep(self._pace.step)
+
+    def _sample(self) -> list[DeviceSample]:
+        """One sample of each device; when the driver fails, one of each that says so."""
+        answers: queue.SimpleQueue[list[DeviceSample] | TelemetryLost] = queue.SimpleQueue()
+        answer: list[DeviceSample] | TelemetryLost
+
+        def ask() -> None:
+            try:
+                answers.put(self._source.sample())
+            except TelemetryLost as error:
+                answers.put(error)
+
+        # A wedged driver blocks for ever, in a call that nothing can interrupt.
+        threading.Thread(target=ask, name="device-sample", daemon=True).start()
+        try:
+            answer = answers.get(timeout=self._pace.answer)
+        except queue.Empty:
+            answer = TelemetryLost(f"the driver gave no answer in {self._pace.answer:.0f} s")
+        self._lost = (str(answer),) if isinstance(answer, TelemetryLost) else ()
+        return [] if isinstance(answer, TelemetryLost) else answer
+
+    def _refuse(self, back: Return) -> None:
+        if self._lost:
+            raise TelemetryLost(
+                f"the devices cannot be read, so nothing is started on them: {self._lost[0]}"
+            )
+        raise ResidueFound(
+            f"a device is not at rest, so nothing is started on it: {'; '.join(back.reasons)}. "
+            "End what holds its memory; `tuner doctor` says more"
+        )
+
+    def _refuse_sick(self, devices: Sequence[DeviceInfo], rounds: Rounds) -> None:
+        ours = {d.key: d.name for d in devices}
+        last = rounds[-2:]
+        sick = {key: why for key, why in sickness(last, idle=True).items() if key in ours}
+        for key, why in sick.items():
+            self._ledger.quarantine(key, f"{ours[key]} is sick: {why}")
+        refuse_quarantined(self._ledger, list(sick))
+
+
+def refuse_quarantined(ledger: Ledger, devices: Sequence[str]) -> None:
+    """Refuse to start anything where a device, or the host, is in quarantine.
+
+    Raises:
+        Quarantined: With the reason, and what to do.
+    """
+    known = ledger.quarantined()
+    if reasons := [f"{name}: {known[name]}" for name in (HOST, *devices) if name in known]:
+        raise Quarantined(
+            f"in quarantine, so nothing is started: {'; '.join(reasons)}. `tuner doctor` explains; "
+            "`tuner clean` lifts it when all is back"
+        )
+
+
+def known_baseline(ledger: Ledger, devices: Sequence[DeviceInfo]) -> Baseline:
+    """What is recorded of devices at rest since the machine was started; None where nothing is."""
+    known = ledger.baselines(boot_id())
+    return Baseline(
+        tuple(
+            DeviceBaseline(d.key, d.name, known[d.key].used, known[d.key].total)
+            if d.key in known
+            else DeviceBaseline(d.key, d.name, None, d.memory_total)
+            for d in devices
+        )
+    )
+
+
+def used_devices(
+    engine: Engine, devices: Sequence[DeviceInfo], env: Mapping[str, str]
+) -> tuple[DeviceInfo, ...]:
+    """The devices that an engine will use.
+
+    Args:
+        engine: The engine; its recipe says whether it runs on devices at all.
+        devices: Those that it may use.
+        env: Its environment, which may hide some.
+
+    Raises:
+        TelemetryLost: When the machine has devices and no driver shows them.
+    """
+    if engine.container.gpus == "none" and not engine.container.devices:
+        return ()
+    if not devices and (nodes := device_nodes()):
+        raise TelemetryLost(
+            f"the machine has {', '.join(nodes)}, but no driver says what they hold, so nothing is "
+            "started on them; `tuner doctor` says more"
+        )
+    return tuple(visible(list(devices), env))
+
+
+def device_nodes() -> tuple[str, ...]:
+    """Device files of accelerators: a machine that has them has devices, whatever the driver says."""
+    return tuple(sorted(str(path) for pattern in _NODES for path in _DEV.glob(pattern)))
+
+
+def _refuse_odd(rest: DeviceBaseline) -> None:
+    """Refuse a device that holds so much at first sight that somebody must have forgotten it."""
+    used, total = rest.used or 0, rest.total or 0
+    if used > max(_ODD_BYTES, _ODD_SHARE * total):
+        raise ResidueFound(
+            f"{rest.name} {rest.key} holds {format_bytes(used)} before anything of ours has run on "
+            "it. End what holds it; or, if it is meant to stay, say so with "
+            "`tuner clean --accept-baseline`"
+        )
+
+
+def _facts(rest: Baseline, rounds: Rounds) -> tuple[DeviceFacts, ...]:
+    now = {sample.key: sample.memory_used for sample in rounds[-1]}
+    return tuple(
+        DeviceFacts(f"{d.name} {d.key}", baseline=d.used, before=now.get(d.key), total=d.total)
+        for d in rest.devices
+    )
