@@ -4,9 +4,10 @@ from tuner.build.build import build_engine, current_digests, default_launch
 from tuner.build.cache import CachedEngine, list_engines, prune
 from tuner.build.engine import Engine, Fingerprint
 from tuner.build.extras import extra_packages
+from tuner.build.foresee import Foreseen, foresee
 from tuner.build.host import HostNeeds, host_needs
 from tuner.build.load import Recipe, load_recipe, recipe_names
-from tuner.build.model import make_model, model_names
+from tuner.build.model import make_model, model_folder, model_names
 from tuner.build.progress import Progress, Report
 from tuner.build.verify import CheckResult, verify_engine
 from tuner.build.wheelhouse import fill_wheelhouse
@@ -16,6 +17,7 @@ __all__ = [
     "CheckResult",
     "Engine",
     "Fingerprint",
+    "Foreseen",
     "HostNeeds",
     "Progress",
     "Recipe",
@@ -25,10 +27,12 @@ __all__ = [
     "default_launch",
     "extra_packages",
     "fill_wheelhouse",
+    "foresee",
     "host_needs",
     "list_engines",
     "load_recipe",
     "make_model",
+    "model_folder",
     "model_names",
     "prune",
     "recipe_names",

@@ -63,10 +63,15 @@ def build_engine(
             wheelhouse=wheels,
             base_image=_base_image(),
         )
+    raise no_base(found, launch)
+
+
+def no_base(recipe: Recipe, launch: Launch | str) -> RecipeError:
+    """The error of a recipe that has no base for a way to launch."""
     other = "docker" if launch == "process" else "process"
-    raise RecipeError(
-        f"recipe {found.name} cannot be launched as {launch}",
-        file=found.folder / "recipe.yaml",
+    return RecipeError(
+        f"recipe {recipe.name} cannot be launched as {launch}",
+        file=recipe.folder / "recipe.yaml",
         mend=f"use launch: {other}, or add a base for it to a recipe of your own",
     )
 

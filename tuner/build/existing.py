@@ -41,15 +41,25 @@ def use_interpreter(
         UserError: When there is no such interpreter, or it does not run.
         BuildFailed: When a check fails.
     """
-    named = python or base.python or os.environ.get("TUNER_ENGINE_PYTHON") or sys.executable
-    # An environment is known by the path of its interpreter, which is a link that must not be followed.
-    path = Path(named).expanduser().absolute()
+    path = interpreter_of(base, python)
     if not os.access(path, os.X_OK):
         raise UserError(
             f"{path} is not an interpreter that can be run", mend="name one in TUNER_ENGINE_PYTHON"
         )
     found = _probed(lambda: probe_interpreter(path, recipe.spec.env), str(path))
     return _take(recipe, found, cache=cache, report=report, python=path, image=None)
+
+
+def interpreter_of(base: ExistingBase, python: Path | None = None) -> Path:
+    """The interpreter that a recipe of an existing engine means on this machine.
+
+    Args:
+        base: What the recipe says of existing engines.
+        python: Another one, which wins.
+    """
+    named = python or base.python or os.environ.get("TUNER_ENGINE_PYTHON") or sys.executable
+    # An environment is known by the path of its interpreter, which is a link that must not be followed.
+    return Path(named).expanduser().absolute()
 
 
 def use_image(

@@ -114,7 +114,7 @@ def dockerfile(recipe: Recipe, base: ImageBase, ref: str, digest: str, *, wheels
     lines += [f"WORKDIR {IMAGE_ROOT}", f"COPY engine {IMAGE_ROOT}"]
     if base.venv:
         lines.append(_exec([base.python, "-m", "venv", f"{IMAGE_ROOT}/venv"]))
-    python = _python(base)
+    python = python_inside(base)
     lines += [
         _exec([python, "-m", INSIDE, "apply", PLAN, str(number)])
         for number in range(len(recipe.spec.steps))
@@ -233,7 +233,7 @@ def _engine(
     fingerprint: Fingerprint | None = None,
     built_in_s: float = 0.0,
 ) -> Engine:
-    python = _python(base)
+    python = python_inside(base)
     known = inspect("image", tag) or {}
     return Engine(
         recipe=recipe.name,
@@ -251,7 +251,8 @@ def _engine(
     )
 
 
-def _python(base: ImageBase) -> str:
+def python_inside(base: ImageBase) -> str:
+    """The interpreter that an engine runs with inside its image."""
     return f"{IMAGE_ROOT}/venv/bin/python" if base.venv else base.python
 
 

@@ -54,17 +54,11 @@ def make_model(
         UserError: When there is no such maker.
         BuildFailed: When the maker fails; the error shows its last lines.
     """
-    makers = (data_dir or paths.data_dir()) / "engine" / "models"
-    maker = makers / f"{name.replace('-', '_')}.py"
-    if not maker.is_file():
-        known = ", ".join(model_names(data_dir))
-        raise UserError(
-            f"there is no model {name!r} that can be made here", mend=f"known are {known}"
-        )
-    arguments = [f"--seed={seed}"]
-    arguments += [f"--{key}={value}" for key, value in sorted((options or {}).items())]
+    maker, arguments = _maker(name, data_dir), _arguments(seed, options)
     where = (cache or paths.cache_dir()).absolute()
-    out = where / "models" / f"{maker.stem}-{_digest(makers, engine, maker.stem, arguments)[:12]}"
+    out = model_folder(
+        name, engine.digest, seed=seed, options=options, cache=where, data_dir=data_dir
+    )
     if out.is_dir():
         return out
     store.prepare(where)
@@ -80,9 +74,50 @@ def make_model(
     return out
 
 
-def _digest(makers: Path, engine: Engine, stem: str, arguments: list[str]) -> str:
-    files = digest_files(named_files(makers))
-    return hashlib.sha256(json.dumps([files, engine.digest, stem, arguments]).encode()).hexdigest()
+def model_folder(
+    name: str,
+    engine_digest: str,
+    *,
+    seed: int = 0,
+    options: Mapping[str, int | str] | None = None,
+    cache: Path | None = None,
+    data_dir: Path | None = None,
+) -> Path:
+    """Where a model that is made on the spot lies, or will lie.
+
+    Args:
+        name: Its maker.
+        engine_digest: The key of the engine that will serve it.
+        seed: Seed of the random weights.
+        options: Options of the maker.
+        cache: The user's cache.
+        data_dir: The folder that holds ``engine/``.
+
+    Raises:
+        UserError: When there is no such maker.
+    """
+    maker = _maker(name, data_dir)
+    files = digest_files(named_files(maker.parent))
+    parts = [files, engine_digest, maker.stem, _arguments(seed, options)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    where = (cache or paths.cache_dir()).absolute()
+    return where / "models" / f"{maker.stem}-{digest[:12]}"
+
+
+def _maker(name: str, data_dir: Path | None) -> Path:
+    makers = (data_dir or paths.data_dir()) / "engine" / "models"
+    maker = makers / f"{name.replace('-', '_')}.py"
+    if not maker.is_file():
+        known = ", ".join(model_names(data_dir))
+        raise UserError(
+            f"there is no model {name!r} that can be made here", mend=f"known are {known}"
+        )
+    return maker
+
+
+def _arguments(seed: int, options: Mapping[str, int | str] | None) -> list[str]:
+    further = [f"--{key}={value}" for key, value in sorted((options or {}).items())]
+    return [f"--seed={seed}", *further]
 
 
 def _make(

@@ -62,6 +62,11 @@ def venv_digest(recipe: Recipe, base: VenvBase) -> str:
     return _digest(recipe, find_interpreter(base, recipe)[1])
 
 
+def interpreter_in(root: Path) -> Path:
+    """The interpreter of an engine's environment, by the engine's folder."""
+    return root / "venv" / "bin" / "python"
+
+
 def _digest(recipe: Recipe, tag: str) -> str:
     """The key; a program that a step only uses where it is there makes another engine."""
     wanted = {step.needs_program for step in recipe.spec.steps if isinstance(step, RunStep)} - {
@@ -109,7 +114,7 @@ def _build(
     (root / "tmp").mkdir(parents=True)
     wheels = None if wheelhouse is None else str(wheelhouse)
     lay_out(recipe, root, root=str(root), wheelhouse=wheels)
-    python = root / "venv" / "bin" / "python"
+    python = interpreter_in(root)
     env = _env(spec.env, root)
     has_pip = any(isinstance(step, PipStep) for step in spec.steps)
     make = [str(interpreter), "-I", "-m", "venv", *([] if has_pip else ["--without-pip"])]

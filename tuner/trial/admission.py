@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 
-from tuner.build import Recipe, load_recipe
+from tuner.build import Recipe, load_recipe, model_names
 from tuner.launch import ports
 from tuner.spec import SearchSpace
 from tuner.spec.strict_yaml import Place
 
 
 def check_targets(space: SearchSpace) -> None:
-    """Refuse a flag or a variable that the engine of a recipe does not know, before it is built.
+    """Refuse what the recipes do not know, before anything is built.
+
+    That is a flag or a variable that the engine does not read, a model that nothing can make, a way to
+    launch that a recipe has no base for, and a pattern of variables that no engine is given.
 
     Raises:
         SpaceError: At the first such one, with its line.
+        RecipeError: When a recipe cannot be accepted.
     """
-    for recipe in map(load_recipe, space.recipes):
+    _check_makers(space)
+    recipes = tuple(map(load_recipe, space.recipes))
+    _check_drops(space, recipes)
+    for recipe in recipes:
+        _check_launch(space, recipe)
         _check_flags(space, recipe)
         for place, name in _variables(space):
             if recipe.spec.knows.env and not recipe.knows_env(name):
@@ -25,6 +34,42 @@ def check_targets(space: SearchSpace) -> None:
                 raise space.source.error(
                     place, f"recipe {recipe.name} knows no variable {name}", mend
                 )
+
+
+def _check_makers(space: SearchSpace) -> None:
+    known = model_names()
+    for model in space.models:
+        if model.make is not None and model.make.replace("-", "_") not in known:
+            names = ", ".join(name.replace("_", "-") for name in known)
+            raise space.source.error(
+                ("engine", "model"), f"nothing makes the model {model.make}", f"known are {names}"
+            )
+
+
+def _check_launch(space: SearchSpace, recipe: Recipe) -> None:
+    launch, base = space.engine.launch, recipe.spec.base
+    needed = base.venv if launch == "process" else base.image
+    if base.existing is None and needed is None:
+        other = "docker" if launch == "process" else "process"
+        raise space.source.error(
+            ("engine", "launch"),
+            f"recipe {recipe.name} cannot be launched as {launch}",
+            f"write launch: {other}, or add a base for it to a recipe of your own",
+        )
+
+
+def _check_drops(space: SearchSpace, recipes: Iterable[Recipe]) -> None:
+    """Refuse a pattern that would drop nothing from an export."""
+    given = {name for _, name in _variables(space)}
+    for recipe in recipes:
+        given |= recipe.spec.env.keys() | recipe.spec.container.env.keys()
+    for index, pattern in enumerate(space.export.drop_env):
+        if not any(fnmatchcase(name, pattern) for name in given):
+            raise space.source.error(
+                ("export", "drop_env", index),
+                f"{pattern} drops nothing, as no engine is given such a variable",
+                "delete it",
+            )
 
 
 def uses_devices(space: SearchSpace) -> bool:

@@ -18,6 +18,7 @@ from tuner.spec import SearchSpace
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
+from tuner.trial.command import server_command
 from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
 from tuner.trial.summary import command_of
@@ -101,14 +102,7 @@ def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.
     if export.python is not None:
         server = (export.python, *server[1:])
     model = export.model_path or row.facts["models"][deployment.model]
-    command = (
-        *server,
-        "--model",
-        model,
-        "--served-model-name",
-        deployment.served_name,
-        *deployment.argv,
-    )
+    command = server_command(server, model, deployment)
     env = {
         **environment(dict(engine["env"]), deployment),
         **{name: str(value) for name, value in export.env.items()},

@@ -13,6 +13,7 @@ from tuner.launch.containerspec import HOME
 from tuner.launch.preflight import SCRIPT, Preflight
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import TrialRow
+from tuner.trial.command import server_command
 from tuner.trial.context import Study
 from tuner.trial.environment import compile_cache, container_environment, whole_environment
 
@@ -30,17 +31,10 @@ def launch_plan(study: Study, trial: TrialRow) -> LaunchPlan:
     """
     deployment = Deployment.from_json(trial.deployment)
     engine = study.engines[deployment.recipe]
-    argv = (
-        *engine.server,
-        "--model",
-        model_path(engine, study.models[deployment.model]),
-        "--served-model-name",
-        deployment.served_name,
-        *deployment.argv,
-    )
+    model = model_path(engine, study.models[deployment.model])
     folder = study.trial_folder(trial.number, trial.attempt)
     return LaunchPlan(
-        argv=argv,
+        argv=server_command(engine.server, model, deployment),
         env=launch_environment(study, engine, deployment),
         folder=folder,
         port=study.space.engine.port,

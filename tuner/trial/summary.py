@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
+from tuner.trial.command import server_command
 
 
 def study_summary(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
@@ -52,10 +54,10 @@ def command_of(row: StudyRow, trial: TrialRow) -> dict[str, Any]:
     model = row.facts.get("models", {}).get(deployment.get("model"))
     if engine is None or model is None:
         return {"command": None, "env": dict(deployment.get("env", {}))}
-    named = ("--model", model, "--served-model-name", deployment["served_name"])
+    command = server_command(engine["server"], model, Deployment.from_json(deployment))
     secrets = {name: f"${source}" for name, source in deployment.get("secrets", {}).items()}
     return {
-        "command": [*engine["server"], *named, *deployment["argv"]],
+        "command": list(command),
         "env": {**dict(engine["env"]), **deployment["env"], **secrets},
     }
 
