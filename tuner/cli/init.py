@@ -78,7 +78,9 @@ def init(
         variables=_variables(loaded),
     )
     text = draft(ground)
-    check_targets(parse_space(text, file.resolve(), any_version=True))  # a draft that is refused is a defect of ours
+    check_targets(
+        parse_space(text, file.resolve(), any_version=True)
+    )  # a draft that is refused is a defect of ours
     try:
         write_atomic(file, text)
     except OSError as error:

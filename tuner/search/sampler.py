@@ -172,21 +172,6 @@ class Sampler:
             chosen[axis.name] = _suggest(trial, axis)
         return chosen
 
-<<<<<<< HEAD
-=======
-    def _finished(self, told: Told) -> optuna.trial.FrozenTrial:
-        by_name = {axis.name: axis for axis in self._axes}
-        ended = told.ended_after
-        return create_trial(
-            state=TrialState.COMPLETE if ended is None else TrialState.PRUNED,
-            value=told.value,
-            intermediate_values={} if ended is None else {ended: told.value},
-            params=dict(told.assignment),
-            distributions={name: _distribution(by_name[name]) for name in told.assignment},
-            constraints=dict(told.constraints),
-        )
-
->>>>>>> main
     def _all_points(self) -> Iterator[Assignment]:
         """Every point of a finite space, in order; nothing for one that has an endless axis."""
         yield from _product(self._axes, {})
@@ -217,8 +202,11 @@ def _merit(told: Told) -> tuple[float, float]:
 def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
     """A told trial as Optuna keeps it."""
     by_name = {axis.name: axis for axis in axes}
+    ended = told.ended_after
     return create_trial(
+        state=TrialState.COMPLETE if ended is None else TrialState.PRUNED,
         value=told.value,
+        intermediate_values={} if ended is None else {ended: told.value},
         params=dict(told.assignment),
         distributions={name: _distribution(by_name[name]) for name in told.assignment},
         constraints=dict(told.constraints),
