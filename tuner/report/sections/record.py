@@ -33,7 +33,6 @@ _WORDS = frozenset(
     {
         "search_over",
         "simpler",
-        "contenders",
         "finalists",
         "retry",
         "quarantine",
@@ -149,8 +148,6 @@ def _happened(event: Event) -> str:
         case "simpler":
             names = ", ".join(i["name"] for i in data.get("inert", ()))
             text = f"finalist {data.get('of')}: {names} did nothing, and is tried at the baseline's value"
-        case "contenders":
-            text = _contenders(data)
         case "retry":
             text = f"trial {event.number}: {data.get('verdict')}, tried again"
         case "quarantine":
@@ -165,12 +162,6 @@ def _happened(event: Event) -> str:
         case _:
             text = str(data.get("text", ""))
     return one_line(text)
-
-
-def _contenders(data: Mapping[str, Any]) -> str:
-    again = ", ".join(map(str, data.get("again", ())))
-    out = "; ".join(f"trial {n} is out: {why}" for n, why in data.get("dropped", {}).items())
-    return f"measured again before the finals: {again or 'none'}" + (f"; {out}" if out else "")
 
 
 def reproduce(material: Material, command: Mapping[str, Any] | None) -> Iterator[Block]:
