@@ -319,4 +319,4 @@ def test_answers_carry_the_headers_that_keep_a_page_safe(api: Asker) -> None:
     for path in ("/v1/studies", "/v1/nothing"):
         headers = api.get(path).headers
         assert headers["x-content-type-options"] == "nosniff"
-        assert "default-src 'self'" in headers["content-security-policy"]
+        assert "default-src 'none'" in headers["content-security-policy"]

@@ -9,7 +9,7 @@ from tuner.report.blocks import Heading, Picture
 from tuner.report.markdown import markdown
 from tuner.report.material import Material, family_of
 from tuner.report.story import pictures, story
-from tuner.store.rows import Origin
+from tuner.store.rows import Event, Origin
 from tuner.verdict.families import Family
 
 
@@ -134,6 +134,14 @@ def test_thousands_of_trials_stay_readable(went_well: Material) -> None:
     text = text_of(material)
     assert "The 1,000 best of 5,000 trials" in text
     assert len(text) < 200_000
+
+
+def test_what_did_nothing_is_said_with_its_reason(went_well: Material) -> None:
+    found = {"name": "moe_max", "value": 8, "baseline": 4, "reason": "no small step", "told": True}
+    event = Event(2, 1, None, "simpler", 60.0, {"of": 1, "params": {}, "inert": [found]})
+    text = text_of(replace(went_well, events=[*went_well.events, event]))
+    assert "`moe_max` (8 in finalist 1, 4 in the baseline): no small step, as the engine" in text
+    assert "finalist 1: moe\\_max did nothing" in text
 
 
 def test_families_of_trials(went_well: Material) -> None:

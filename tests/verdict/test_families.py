@@ -29,4 +29,5 @@ def test_a_healthy_trial_that_missed_a_gate() -> None:
     assert family("host_oom", feasible=False) is Family.MEMORY
     assert family(None, feasible=None) is Family.OPEN
     assert family("rejected_by_rule", feasible=False) is Family.REFUSED
+    assert family("clearly_worse", feasible=None) is Family.WORSE
     assert family("a word of tomorrow", feasible=None) is Family.OUTSIDE

@@ -11,7 +11,7 @@ from tuner import __version__
 from tuner.daemon import problems
 from tuner.daemon.guard import Guard
 from tuner.daemon.models import Problem
-from tuner.daemon.routes import events, files, machine, studies, trials
+from tuner.daemon.routes import events, files, insight, machine, studies, trials
 from tuner.daemon.service import Service
 
 PAGE = Path(__file__).parent / "page"
@@ -31,7 +31,7 @@ def make_app(service: Service, *, token: str = "") -> FastAPI:
         title="tuner", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None
     )
     app.state.service = service
-    for module in (studies, trials, files, events, machine):
+    for module in (studies, trials, insight, files, events, machine):
         app.include_router(module.router)
     problems.install(app)
     _describe_problem(app)

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, StringConstraints
 
+from tuner.verdict.families import Family
+
 STUDY = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 _EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 _Path = Annotated[str, StringConstraints(pattern=r"^/[^\x00-\x1f]*$", max_length=4096)]
@@ -52,10 +54,16 @@ class Submission(Given):
     space: Annotated[str, StringConstraints(max_length=262_144)] = Field(
         description="The search space's text."
     )
-    origin: _Path = Field(
-        description="The file it is from; paths in it are relative to its folder."
+    origin: _Path | None = Field(
+        None,
+        description="The file it is from; paths in it are relative to its folder. Without one it is "
+        "the copy in the study's own folder.",
     )
-    stood: _Path = Field(description="The folder that a relative export folder is relative to.")
+    stood: _Path | None = Field(
+        None,
+        description="The folder that a relative export folder is relative to; the state folder "
+        "without one.",
+    )
     migrate: bool = Field(
         default=False,
         description="Whether a study of that name that asks something else goes on with this space.",
@@ -182,6 +190,7 @@ class TrialBrief(BaseModel):
     seconds: float = Field(description="With its engine up or starting, over all its attempts.")
     missed: list[str] = Field(description="The figures whose gates it did not pass.")
     history: str | None = Field(description="Why it does not count any more.")
+    family: Family = Field(description="What kind of end it came to, for a glance.")
 
 
 class TrialDetail(TrialBrief):
@@ -194,6 +203,23 @@ class TrialDetail(TrialBrief):
     stages: dict[str, float] = Field(description="Seconds on the way to each stage, last attempt.")
     command: list[str] | None = Field(description="The whole command of the server.")
     env: dict[str, str] = Field(description="The variables that its deployment sets.")
+
+
+class Importance(BaseModel):
+    """Which parameters tell the best trials from the others."""
+
+    trials: int = Field(description="Told trials that it was computed from.")
+    shares: dict[str, float] = Field(
+        description="Shares by parameter or group, the largest first, adding up to 1; nothing where "
+        "too few trials were told."
+    )
+
+
+class Space(BaseModel):
+    """A search space to begin with."""
+
+    name: str
+    text: str
 
 
 class Artifact(BaseModel):

@@ -26,6 +26,7 @@ from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
 from tuner.trial.summary import command_of, failed_gates, margins, trial_json
 from tuner.trial.wishes import Wishes
+from tuner.verdict.families import Family, family
 
 _SCORES = 200
 
@@ -118,9 +119,15 @@ def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
         **trial_json(trial),
         seconds=round(engine_seconds(steps), 3),
         missed=failed_gates(trial) if trial.feasible is False else [],
+        family=family_of(trial.verdict, score=trial.score, feasible=trial.feasible),
         stages={str(stage): round(seconds, 3) for stage, seconds in stage_seconds(steps).items()},
         **command_of(row, trial),
     )
+
+
+def family_of(verdict: str | None, *, score: float | None, feasible: bool | None) -> Family:
+    """The family of a trial's end; of one without a score nobody asked whether it is feasible."""
+    return family(verdict, feasible=feasible if score is not None else None)
 
 
 def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, Any]:

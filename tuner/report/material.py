@@ -79,8 +79,9 @@ class Material:
         return next((t for t in self.trials if t.number == number), None)
 
     def repeats(self, of: int) -> list[TrialRow]:
-        """The trials that measured a trial again."""
-        return [t for t in self.trials if t.repeats == of]
+        """The trials that measured a trial again: those of the finals, where there were any."""
+        found = [t for t in self.trials if t.repeats == of]
+        return [t for t in found if t.block is not None] or found
 
 
 def compared(decision: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

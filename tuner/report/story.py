@@ -12,7 +12,7 @@ from tuner.report.sections.hints import hints
 from tuner.report.sections.load import load, machine, quality
 from tuner.report.sections.question import environment, question
 from tuner.report.sections.record import course, every_trial, failures, reproduce
-from tuner.report.sections.search import noise, search
+from tuner.report.sections.search import inert, noise, search
 
 
 def story(material: Material, command: Mapping[str, Any] | None = None) -> tuple[Block, ...]:
@@ -26,6 +26,7 @@ def story(material: Material, command: Mapping[str, Any] | None = None) -> tuple
         *conclusion(material),
         *side_by_side(material),
         *search(material),
+        *inert(material),
         *load(material),
         *machine(material),
         *quality(material),

@@ -32,6 +32,8 @@ MOST_SAMPLES = 300
 FINE_EDGES = (512, 1024, 2048, 4096)
 """Edges of length buckets for workloads whose prompts are all shorter than the platform's first."""
 _MOST_RECORDS = 200_000
+_MOST_TOLD = 2000
+"""The newest told trials that importance is computed from; more say no more, and take seconds."""
 
 
 def material(ledger: Ledger, row: StudyRow) -> Material:
@@ -118,11 +120,28 @@ def _stages(steps: Iterable[Any]) -> dict[int, dict[str, float]]:
     }
 
 
+def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]:
+    """How many trials were told, and the importance of each axis by them."""
+    trials = ledger.trials(row.id, light=True)
+    told = len(told_history(trials))
+    space = _space(ledger, row)
+    context = None if space is None else _context(space, row)
+    if space is None or context is None:
+        return told, {}
+    return told, shares(space, context, trials)
+
+
+def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
+    """What was measured of each workload of a trial; nothing where its records are not kept."""
+    return load_summaries(study_folder(ledger, row.name), trial, _profile(_space(ledger, row)))
+
+
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
     """Importance of the axes of a search space, by what its trials came to."""
     known = axes(space, context)
     names = {axis.name for axis in known}
     history = [told for told in told_history(trials) if set(told.assignment) <= names]
+    history = history[-_MOST_TOLD:]
     return importance(known, history)
 
 

@@ -18,6 +18,7 @@ class Family(enum.StrEnum):
     REFUSED = "refused"
     CRASHED = "crashed"
     WRONG = "wrong"
+    WORSE = "worse"
     OUTSIDE = "outside"
     OPEN = "open"
 
@@ -34,6 +35,7 @@ _LABELS: Final[Mapping[Family, str]] = {
     Family.REFUSED: "refused",
     Family.CRASHED: "crash or hang",
     Family.WRONG: "wrong answers or configuration",
+    Family.WORSE: "clearly worse, ended early",
     Family.OUTSIDE: "not its doing",
     Family.OPEN: "not over",
 }
@@ -66,8 +68,11 @@ _FAMILIES: Final[Mapping[Verdict, Family]] = {
     Verdict.STOPPED_CLEANLY: Family.GOOD,
 }
 
-_OTHERS: Final[Mapping[str, Family]] = {"rejected_by_rule": Family.REFUSED}
-"""Verdicts that the ledger keeps of trials for which no engine was started."""
+_OTHERS: Final[Mapping[str, Family]] = {
+    "rejected_by_rule": Family.REFUSED,  # no engine was started
+    "clearly_worse": Family.WORSE,  # its engine was healthy
+}
+"""What the ledger keeps besides the verdicts over engines."""
 
 
 def family(verdict: str | None, *, feasible: bool | None) -> Family:

@@ -28,6 +28,14 @@ router = APIRouter(prefix="/v1/studies/{study}", tags=["files"], responses=RESPO
 
 _FOLLOW = 0.3
 _PART = 1 << 20
+_REPORT = {
+    ".html": "text/html; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_REPORT_NAME = r"^[a-z0-9][a-z0-9_-]{0,80}\.(html|md|svg)$"
+_STILL = "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"
+"""What a report may do: be looked at."""
 _Attempt = Annotated[
     int | None, Query(ge=1, lt=2**31, description="An earlier attempt; the last one without it.")
 ]
@@ -161,6 +169,34 @@ def report(here: Here, study: StudyName) -> dict[str, str]:
     with here.books.read() as ledger:
         found: dict[str, str] = here.books.redact.data(report_files(ledger, ledger.study(study)))
     return found
+
+
+@router.get(
+    "/report/{name}",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "The file.",
+            "content": {kind: {"schema": {"type": "string"}} for kind in _REPORT.values()},
+        }
+    },
+)
+def report_file(
+    here: Here,
+    study: StudyName,
+    name: Annotated[
+        str, InPath(pattern=_REPORT_NAME, description="One of the names of the report.")
+    ],
+) -> Response:
+    """One file of a study's report, as a browser shows it: it may run nothing and ask nobody."""
+    found = report(here, study)
+    if name not in found:
+        raise Refused(404, f"the report has no {name}")
+    return Response(
+        found[name],
+        media_type=_REPORT[Path(name).suffix],
+        headers={"Content-Security-Policy": _STILL},
+    )
 
 
 def _log(here: Service, study: str, number: int, attempt: int | None) -> tuple[Path, list[str]]:

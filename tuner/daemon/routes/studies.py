@@ -9,17 +9,31 @@ from fastapi import APIRouter
 from fastapi import Path as InPath
 from fastapi.responses import PlainTextResponse
 
-from tuner.daemon.models import STUDY, Change, Going, StudyDetail, StudySummary, Submission, Told
+from tuner.daemon.models import (
+    STUDY,
+    Change,
+    Going,
+    Space,
+    StudyDetail,
+    StudySummary,
+    Submission,
+    Told,
+)
 from tuner.daemon.problems import RESPONSES, Refused
 from tuner.daemon.service import Here, Service
 from tuner.daemon.supervisor import check_devices
 from tuner.daemon.view import Views
+from tuner.paths import data_dir
+from tuner.spec import SearchSpace
 from tuner.spec.load import parse_space
 from tuner.store.redact import SHORTEST
 from tuner.trial.admission import check_targets
 from tuner.trial.entry import SPACE_COPY, enter_study, secret_names, study_folder
 
 router = APIRouter(prefix="/v1", tags=["studies"], responses=RESPONSES)
+
+_PASTED = Path(SPACE_COPY)
+"""What messages call a search space that came without a file."""
 
 StudyName = Annotated[str, InPath(pattern=STUDY, description="The study's name.")]
 
@@ -38,8 +52,7 @@ def submit(here: Here, given: Submission) -> StudySummary:
     A study of that name whose search space asks something else is a conflict.
     """
     supervisor = here.working()
-    origin = Path(given.origin)
-    space = parse_space(given.space, origin, relative_to=origin.parent)
+    space, origin = _read(here, given)
     check_targets(space)
     devices = check_devices(tuple(given.devices) if given.devices else None, here.machine)
     secrets = {name: value.get_secret_value() for name, value in given.secrets.items()}
@@ -49,7 +62,7 @@ def submit(here: Here, given: Submission) -> StudySummary:
         here.books.give(row.id, secrets)
         queue.put(
             row.id,
-            stood=given.stood,
+            stood=given.stood or str(here.state),
             priority=given.priority,
             budget=given.budget.given(),
             devices=devices,
@@ -135,6 +148,25 @@ def show_space(here: Here, study: StudyName) -> str:
     with here.books.read() as ledger:
         row = ledger.study(study)
         return (study_folder(ledger, row.name) / SPACE_COPY).read_text(encoding="utf-8")
+
+
+@router.get("/spaces")
+def list_spaces() -> list[Space]:
+    """The search spaces that come with tuner, to begin with."""
+    files = sorted((data_dir() / "search_spaces").glob("*.yaml"))
+    return [Space(name=file.stem, text=file.read_text(encoding="utf-8")) for file in files]
+
+
+def _read(here: Service, given: Submission) -> tuple[SearchSpace, Path]:
+    """A submitted search space, and the file that it counts as being from."""
+    if given.origin is not None:
+        file = Path(given.origin)
+        return parse_space(given.space, file, relative_to=file.parent), file
+    # Without a file it is from the copy that its study is about to have; the name of the study
+    # stands in the text, so it is read twice.
+    name = parse_space(given.space, _PASTED, relative_to=here.state).study
+    file = here.state / "studies" / name / SPACE_COPY
+    return parse_space(given.space, _PASTED, relative_to=file.parent), file
 
 
 def _check_secrets(secrets: dict[str, str], wanted: tuple[str, ...] | None) -> None:

@@ -13,7 +13,7 @@ from tuner.daemon.models import TrialBrief, TrialDetail
 from tuner.daemon.problems import RESPONSES
 from tuner.daemon.routes.studies import StudyName
 from tuner.daemon.service import Here
-from tuner.daemon.view import trial_detail
+from tuner.daemon.view import family_of, trial_detail
 from tuner.store.overview import briefs
 
 router = APIRouter(prefix="/v1/studies/{study}", tags=["trials"], responses=RESPONSES)
@@ -38,6 +38,8 @@ def list_trials(
     """The trials of a study in a few words each, in the order of their numbers."""
     with here.books.read() as ledger:
         found = briefs(ledger, ledger.study(study).id, after=after, limit=limit, history=history)
+    for one in found:
+        one["family"] = family_of(one["verdict"], score=one["score"], feasible=one["feasible"])
     # Ten thousand rows that the ledger has checked are not checked once more.
     return Response(json.dumps(found, ensure_ascii=False), media_type="application/json")
 

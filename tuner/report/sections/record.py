@@ -29,7 +29,18 @@ MOST_ROWS = 1000
 """Trials above which the table holds the best ones and those that were not told alone."""
 _MOST_PROOF = 12
 _MOST_SHOWN = 40
-_WORDS = frozenset({"search_over", "finalists", "retry", "quarantine", "note", "decision", "study"})
+_WORDS = frozenset(
+    {
+        "search_over",
+        "simpler",
+        "finalists",
+        "retry",
+        "quarantine",
+        "note",
+        "decision",
+        "study",
+    }
+)
 
 
 def every_trial(material: Material) -> Iterator[Block]:
@@ -66,6 +77,8 @@ def _point(material: Material, trial: TrialRow) -> Words:
         return words("baseline")
     text = changes(trial.params, material.base_params)
     shown = words(text) if text == AS_BASELINE else words(code(text))
+    if trial.origin is Origin.SIMPLER:
+        return words("a finalist without what did nothing: ", *shown)
     return words(f"again {trial.repeats}: ", *shown) if trial.origin is Origin.REPEAT else shown
 
 
@@ -132,6 +145,9 @@ def _happened(event: Event) -> str:
             text = f"the search is over after {data.get('trials')} trials"
         case "finalists":
             text = f"finalists {data.get('numbers')}: {data.get('starts')} more starts, in turns with the baseline"
+        case "simpler":
+            names = ", ".join(i["name"] for i in data.get("inert", ()))
+            text = f"finalist {data.get('of')}: {names} did nothing, and is tried at the baseline's value"
         case "retry":
             text = f"trial {event.number}: {data.get('verdict')}, tried again"
         case "quarantine":

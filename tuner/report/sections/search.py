@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tuner.report.blocks import Block, Heading, Picture, code, paragraph, table
+from tuner.report.blocks import (
+    Block,
+    Bullets,
+    Heading,
+    Picture,
+    code,
+    paragraph,
+    table,
+    words,
+)
 from tuner.report.material import Material
 from tuner.report.pictures.bars import importance
 from tuner.report.pictures.scores import pareto, scores
 from tuner.report.sections.say import number
-from tuner.report.text import value
+from tuner.report.text import one_line, value
 from tuner.score.inert import ParameterEffect, parameter_effect
 from tuner.score.noise import Noise, pooled_noise
 from tuner.store.rows import TrialRow
@@ -70,6 +79,27 @@ def _row(material: Material, name: str, best: TrialRow | None, of: Noise | None)
         _by_value(material.trials, name),
         _effect(material.trials, name, of),
     ]
+
+
+def inert(material: Material) -> Iterator[Block]:
+    """What the engines' counts or the scores say did nothing."""
+    items = [
+        words(
+            code(str(found["name"])),
+            f" ({value(found['value'])} in finalist {event.data['of']}, {value(found['baseline'])} in "
+            f"the baseline): {one_line(str(found['reason']))}, ",
+            "as the engine itself counted." if found["told"] else "by the scores.",
+        )
+        for event in material.events
+        if event.kind == "simpler"
+        for found in event.data["inert"]
+    ]
+    if items:
+        yield Heading("What did nothing")
+        yield Bullets(tuple(items))
+        yield paragraph(
+            "The finalist was tried without it, as a trial of its own, and went into the finals so."
+        )
 
 
 def _names(trials: Sequence[TrialRow]) -> list[str]:
