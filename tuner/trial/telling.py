@@ -167,6 +167,8 @@ def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str,
     loads = (trial.metrics or {}).get("workloads", {})
     found = {}
     for name in loads:
+        if {"/", "\0"} & set(name):
+            continue  # no workload is called so; a name of the ledger leads to no other folder
         try:
             records = list(islice(read_records(where / f"measure-{name}.jsonl"), _MOST_RECORDS))
         except UserError:

@@ -1,7 +1,7 @@
 // A study while it runs and after.
 
 import { get, hear, study as path, text } from "../api.js";
-import { card, fill, h, put } from "../dom.js";
+import { card, fill, h, put, renew } from "../dom.js";
 import { moment, number } from "../format.js";
 import { actions, downloads } from "../parts/actions.js";
 import { importance, margins } from "../parts/bars.js";
@@ -124,16 +124,17 @@ class Study {
     const ended = this.study && this.study.status !== study.status && !OPEN.has(study.status);
     this.study = study;
     const complain = (error) => scope.complain(error, this.error);
-    put(this.head,
+    const { status, reason, wanted, limits, priority, decision: decided } = study;
+    renew(this.head, [status, reason, wanted, limits, priority, decided, study.best, study.trials > 0], () => [
       h("p.crumbs", {}, h("a", { href: "#/" }, "Studies"), " / "),
       h("div.head", {},
-        h("h1", {}, name), h("span.status", { class: study.status }, study.status),
-        study.reason ? h("span.soft.small", {}, study.reason) : null,
-        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain))));
+        h("h1", {}, name), h("span.status", { class: status }, status),
+        reason ? h("span.soft.small", {}, reason) : null,
+        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain)))]);
     this.now.set(study);
-    put(this.best, best(study, this.first()));
+    renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
     put(this.spent, spent(study, this.budget));
-    put(this.decision, study.decision ? card("Baseline against finalists", decision(name, study.decision)) : null);
+    renew(this.decision, decided, () => (decided ? card("Baseline against finalists", decision(name, decided)) : null));
     if (ended) this.weigh();
     if (study.status === "failed" || study.status === "stopped") this.worker();
   }
