@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -48,7 +49,7 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
             folder = attempt_folder(study_folder(ledger, "one"), number, 1)
             folder.mkdir(parents=True)
             (folder / "engine.log").write_text("".join(f"INFO line {n}\n" for n in range(300)))
-            samples = [
+            samples: list[dict[str, Any]] = [
                 {"at": float(n), "stage": "start" if n < 5 else "measure", "gap": None, "devices": [],
                  "host": {"cpu": 50.0, "memory_available": 2**30, "memory_limit": 2**32}, "tree": None}
                 for n in range(20)
@@ -75,7 +76,9 @@ def findings(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("looker", ["light", "dark"], indirect=True)
-def test_contrast_names_and_roles(looker: Looker, shown: Shown, request: pytest.FixtureRequest) -> None:
+def test_contrast_names_and_roles(
+    looker: Looker, shown: Shown, request: pytest.FixtureRequest
+) -> None:
     scheme = request.node.callspec.params["looker"]
     looker.expected.append("404")  # the baseline, filled by hand, has no log
     looker.open(shown.address)
