@@ -8,6 +8,7 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        bench,
         compare,
         daemon,
         engine,
@@ -38,6 +39,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.report)
     app.command()(compare.compare)
     app.command("verdict")(verdict.verdict_command)
+    app.command()(bench.bench)
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")
