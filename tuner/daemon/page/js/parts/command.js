@@ -43,6 +43,12 @@ function between(mine, other) {
   const theirs = new Set(other ?? mine);
   const own = new Set(mine);
   const entries = mine.map((text) => [theirs.has(text) ? "span" : "ins", text]);
-  for (const text of other ?? []) if (!own.has(text)) entries.push(["del", text]);
+  for (const text of other ?? []) {
+    if (own.has(text)) continue;
+    // Beside what stands in its place here, if anything does.
+    const option = text.split(/[ =]/)[0];
+    const beside = entries.findIndex(([tag, mineText]) => tag === "ins" && mineText.split(/[ =]/)[0] === option);
+    entries.splice(beside < 0 ? entries.length : beside + 1, 0, ["del", text]);
+  }
   return entries.map(([tag, text]) => h("div", {}, h(tag, {}, text)));
 }

@@ -52,6 +52,8 @@ function bands(plot, samples) {
   draw.strokeStyle = style.getPropertyValue("--line");
   draw.setLineDash([3 * ratio, 3 * ratio]);
   let before = null;
+  let end = -Infinity;
+  let row = 1;
   for (const sample of samples) {
     if (sample.stage === before) continue;
     before = sample.stage;
@@ -60,7 +62,9 @@ function bands(plot, samples) {
     draw.moveTo(x, plot.bbox.top);
     draw.lineTo(x, plot.bbox.top + plot.bbox.height);
     draw.stroke();
-    draw.fillText(sample.stage, x + 4 * ratio, plot.bbox.top + 11 * ratio);
+    row = x < end ? row + 1 : 1; // a short stage's name would run into the next one
+    end = Math.max(x < end ? end : 0, x + draw.measureText(sample.stage).width + 8 * ratio);
+    draw.fillText(sample.stage, x + 4 * ratio, plot.bbox.top + row * 11 * ratio);
   }
   draw.restore();
 }

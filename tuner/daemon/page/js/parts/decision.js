@@ -18,14 +18,14 @@ export function decision(study, found) {
 }
 
 /** One finalist against the baseline. */
-export function comparison(study, baseline, one) {
+export function comparison(study, baseline, one, { links = true } = {}) {
   const compare = `#/study/${encodeURIComponent(study)}/compare/${baseline}/${one.number}`;
   return h("section", {},
     h("h3", {}, "Trial ", h("a", { href: link(study, one.number) }, one.number), " against the baseline: ", one.answer),
     one.broken ? h("p", {}, one.broken) : null,
     one.ratio === null ? h("p.soft", {}, "There is no comparison.") : [h("p", {}, sentence(one)), interval(one)],
     one.runs.length ? runs(one) : null,
-    h("p", {}, h("a", { href: compare }, "Compare all their figures")));
+    links ? h("p", {}, h("a", { href: compare }, "Compare all their figures")) : null);
 }
 
 function sentence(one) {

@@ -7,6 +7,7 @@ import { verdict } from "./scores.js";
 
 const ROW = 30;
 const SPARE = 12;
+const TALLEST = 560; // as the style sheet has it: an empty box is lower
 
 const COLUMNS = [
   ["trial", "Trial", true, (t) => t.trial],
@@ -65,7 +66,7 @@ export function list(name) {
 
   function paint() {
     const first = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE);
-    const last = Math.min(shown.length, Math.ceil((box.scrollTop + (box.clientHeight || 600)) / ROW) + SPARE);
+    const last = Math.min(shown.length, Math.ceil((box.scrollTop + Math.max(box.clientHeight, TALLEST)) / ROW) + SPARE);
     const inside = document.activeElement?.closest?.(".list tbody tr");
     const at = inside && box.contains(inside) ? Number(inside.dataset.row) : null;
     put(rows, room(first * ROW), shown.slice(first, last).map((t, n) => row(t, first + n)), room((shown.length - last) * ROW));

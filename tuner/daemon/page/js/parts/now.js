@@ -113,7 +113,8 @@ export function spent(found, budget) {
   const row = (label, done, limit, say) => rows.push(
     h("span.name", {}, label), limit ? progress(done / limit) : h("span"), h("span.value", {}, limit ? `${say(done)} of ${say(limit)}` : say(done)));
   row("trials of the search", used.trials, limits.trials, String);
-  if (budget?.wall !== undefined || limits.wall) row("wall time", budget?.wall ?? used.engine, limits.wall, seconds);
+  if (budget?.wall !== undefined) row("wall time", budget.wall, limits.wall, seconds);
+  else if (limits.wall) rows.push(h("span.name", {}, "wall time"), h("span"), h("span.value", {}, `at most ${seconds(limits.wall)}`));
   row("with an engine", used.engine, limits.engine, seconds);
   const left = remaining(found, budget);
   return h("div", {}, h("div.bars", {}, rows),

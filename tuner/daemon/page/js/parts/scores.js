@@ -34,6 +34,7 @@ export function scores(scope, open) {
     const draw = plot.ctx;
     draw.save();
     draw.lineWidth = 1.5 * ratio;
+    draw.setLineDash([]);
     trials.forEach((trial, n) => {
       if (trial.family === "open") return;
       draw.strokeStyle = draw.fillStyle = shades[trial.family];

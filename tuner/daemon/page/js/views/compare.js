@@ -20,7 +20,7 @@ export async function show(root, scope, name, a, b) {
   fill(root,
     h("p.crumbs", {}, h("a", { href: "#/" }, "Studies"), " / ", h("a", { href: `#/study/${encodeURIComponent(name)}` }, name), " / "),
     h("div.head", {}, h("h1", {}, `Trial ${a} against trial ${b}`), chooser(name, one, other)),
-    paired ? card("In pairs", comparison(name, study.decision.baseline, paired))
+    paired ? card("In pairs", comparison(name, study.decision.baseline, paired, { links: false }))
       : h("p.notice.warn", {}, "These figures are from one start each, and starts differ. For an interval compare the two in pairs: ",
         h("code", {}, `tuner compare ${name} ${a} ${b}`)),
     card("What they are", ends(name, one, other), points(one, other)),

@@ -3,6 +3,8 @@
 import { Problem, get, post } from "../api.js";
 import { card, confirm, fill, h, put } from "../dom.js";
 
+const FIRST = "local_cpu"; // runs on any machine
+
 export const title = () => "New study";
 
 export async function show(root, scope) {
@@ -17,10 +19,13 @@ export async function show(root, scope) {
   const answer = h("div", { role: "alert" });
   const send = h("button.primary", { type: "submit" }, "Start the study");
 
-  choice.addEventListener("change", () => {
+  const take = () => {
     const found = spaces.find((one) => one.name === choice.value);
     if (found) text.value = found.text;
-  });
+  };
+  choice.value = spaces.some((one) => one.name === FIRST) ? FIRST : "";
+  take();
+  choice.addEventListener("change", take);
   file.addEventListener("change", async () => {
     if (file.files[0]) text.value = await file.files[0].text();
   });

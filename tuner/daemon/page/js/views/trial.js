@@ -87,7 +87,7 @@ class Trial {
     return h("div", {},
       h("p.crumbs", {}, h("a", { href: "#/" }, "Studies"), " / ", h("a", { href: `#/study/${encodeURIComponent(this.name)}` }, this.name), " / "),
       h("div.head", {},
-        h("h1", {}, `Trial ${trial.trial}`), h("span.status", {}, verdict(trial.family, trial.verdict ?? trial.stage)),
+        h("h1", {}, `Trial ${trial.trial}`), h("span.status.plain", {}, verdict(trial.family, trial.verdict ?? trial.stage)),
         trial.score === null ? null : h("span", {}, "score ", h("strong", {}, number(trial.score)), base?.score ? `, ${percent(trial.score / base.score - 1)} to the baseline` : ""),
         h("span.soft.small", {}, words),
         h("div.row", {},
