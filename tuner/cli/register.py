@@ -8,8 +8,10 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        clean,
         compare,
         daemon,
+        doctor,
         engine,
         export,
         fidelity,
@@ -37,6 +39,8 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.export)
     app.command()(export.report)
     app.command()(compare.compare)
+    app.command()(doctor.doctor)
+    app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)
