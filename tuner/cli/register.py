@@ -8,6 +8,7 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        bench,
         clean,
         compare,
         daemon,
@@ -42,6 +43,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(doctor.doctor)
     app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)
+    app.command()(bench.bench)
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")
