@@ -9,8 +9,10 @@ def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
         bench,
+        clean,
         compare,
         daemon,
+        doctor,
         engine,
         export,
         fidelity,
@@ -38,6 +40,8 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.export)
     app.command()(export.report)
     app.command()(compare.compare)
+    app.command()(doctor.doctor)
+    app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)
     app.command()(bench.bench)
     app.command("score")(score.score)
