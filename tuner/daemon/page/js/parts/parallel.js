@@ -64,13 +64,16 @@ export function parallel(scope, open) {
   watch.observe(place);
   scope.end(() => watch.disconnect());
   onTurn(scope, later);
+  const nothing = h("p.soft", {}, "Nothing was measured yet.");
   return {
-    place: h("div", {}, place, said),
+    place: h("div", {}, nothing, place, said),
     /** Show these trials. */
     set(given) {
       trials = given.filter((t) => t.score !== null && t.origin !== "repeat");
       axes = trials.length ? axesOf(trials) : [];
       near = null;
+      nothing.hidden = trials.length > 0;
+      place.hidden = said.hidden = trials.length === 0;
       later();
     },
   };

@@ -29,7 +29,17 @@ class Trial {
     this.log = log("Log of the engine");
     this.logPlace = h("div", {}, h("p.soft", {}, "…"));
     fill(root, this.error, this.parts, card("Log of the engine", this.logPlace));
-    scope.end(() => clearTimeout(this.soon));
+    scope.end(() => {
+      clearTimeout(this.soon);
+      this.fade();
+    });
+  }
+
+  /** End the curves that are shown, for they are drawn anew. */
+  fade() {
+    for (const action of this.curves?.ends ?? []) action();
+    const ends = [];
+    this.curves = { ends, end: (action) => ends.push(action) };
   }
 
   below(more = "") {
@@ -72,9 +82,10 @@ class Trial {
     ]);
     if (!this.scope.alive) return;
     this.over = trial.stage === "told";
+    this.fade();
     put(this.parts, this.head(trial, base), end(trial, this), h("div.grid.two", {}, card("Stages", times(trial)), card("Point", point(trial, base))),
       trial.metrics ? card("Measured", Object.entries(trial.metrics.workloads).map(([name, found]) => workload(name, found, loads[name]))) : null,
-      trial.attempt ? card("Machine", curves(this.scope, samples)) : null,
+      trial.attempt ? card("Machine", curves(this.curves, samples)) : null,
       card("Command", command(trial, base)));
     this.log.proofs((trial.judgement?.evidence ?? []).map((one) => one.line).filter((line) => line !== null));
     if (trial.attempt === 0) put(this.logPlace, h("p.soft", {}, "No engine was started for it, so there is no log."));
