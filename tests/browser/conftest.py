@@ -14,7 +14,7 @@ from typing import Literal
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from tests.daemon.conftest import keeper, world
 from tuner.daemon.app import make_app
@@ -27,6 +27,7 @@ __all__ = ["keeper", "world"]
 
 TOKEN = "t" * 43
 ARTIFACTS = Path(__file__).parents[2] / "artifacts" / "browser"
+_SIZE: ViewportSize = {"width": 1320, "height": 900}
 
 
 def chromium() -> str:
@@ -104,7 +105,7 @@ def looker(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Looker]
     """Somebody who looks; in the colours of the parameter, else in light ones."""
     scheme: Literal["light", "dark"] = getattr(request, "param", "light")
     context = browser.new_context(
-        viewport={"width": 1320, "height": 900},
+        viewport=_SIZE,
         color_scheme=scheme,
         accept_downloads=True,
     )

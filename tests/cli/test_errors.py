@@ -129,6 +129,8 @@ def test_help_has_an_example_for_every_command(
         "report",
         "verdict",
         "score",
+        "doctor",
+        "clean",
     ):
         assert tuner(monkeypatch, command, "--help") == 0
         assert "Example" in capsys.readouterr().out, command

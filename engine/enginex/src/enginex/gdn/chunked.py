@@ -86,7 +86,8 @@ def _span(
     before = before[..., None]
     lower = (beta * inside * (k @ k.mT)).tril(-1)
     right = beta * torch.cat([v, before * k], dim=-1)
-    u, w = solve(lower, right).split([deep, k.shape[-1]], dim=-1)
+    solved = solve(lower, right)
+    u, w = solved[..., :deep], solved[..., deep:]
     reads = (inside * (q @ k.mT)).tril()
     q_in, k_out = q * before, (k * after[..., None]).mT
     out = torch.empty_like(v)
@@ -152,4 +153,4 @@ def _in_chunks(x: Tensor, chunk: int) -> Tensor:
     """Cut [T, H, d] into [H, N, C, d], with zeros after the last token."""
     tokens = x.shape[0]
     padded = functional.pad(x, (0, 0, 0, 0, 0, -tokens % chunk))
-    return padded.transpose(0, 1).unflatten(1, (-1, chunk))
+    return padded.transpose(0, 1).reshape(x.shape[1], -1, chunk, x.shape[2])
