@@ -12,6 +12,7 @@ def commands(app: typer.Typer) -> None:
         clean,
         compare,
         daemon,
+        dashboard,
         doctor,
         engine,
         export,
@@ -32,6 +33,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(daemon.pause)
     app.command()(daemon.queue)
     app.command()(daemon.page)
+    app.command()(dashboard.dashboard)
     app.command()(validate.validate)
     app.command()(inspect.status)
     app.command()(inspect.trials)
