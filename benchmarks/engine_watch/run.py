@@ -7,7 +7,8 @@ Runs inside the engine's environment, where torch is::
 The instruments are driven as the engine drives them, around a model that does nothing, with layers' outputs of the size
 of the served model's. What a step costs more with them is set against the length of a real step: ``--step-ms`` is that
 of the tiny model with its 4 layers (by default as measured where the project was made, one sequence decoding), and a
-model of more layers is taken to need as much for each.
+model of more layers is taken to need as much for each. Times are processor time of all threads, the one that writes
+included: that is what the instruments take from the engine, and other work on the machine does not add to it.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 from enginex.observe.records import StepRecords
 from enginex.observe.runner import Observer, StepTimer
 from enginex.observe.watch import FIRST, NumericWatch
+from enginex.vllm_observe import distinct
 
 EVERY = 64
 STEPS = FIRST + 20 * EVERY
@@ -65,7 +67,7 @@ def plan(sequences: int) -> tuple[Any, Any]:
 def seconds(
     observers: list[Observer], blocks: list[Block], sequences: int, *, timed: bool
 ) -> float:
-    """Mean seconds of a step, the first ones left out."""
+    """Mean processor time of a step, the first ones left out."""
     planned, runner = plan(sequences)
     timer = StepTimer(observers)
     ids = torch.randint(0, 256, (sequences, 8))
@@ -75,7 +77,7 @@ def seconds(
             timer.begin()
             timer.forward()
             if timer.wants_experts and any(isinstance(o, StepRecords) for o in observers):
-                timer.routed(int(ids.unique().numel()))
+                timer.routed(distinct(ids))
         for block in blocks:
             block()
         if timed:
@@ -84,10 +86,10 @@ def seconds(
 
     for _ in range(FIRST):
         step()
-    began = time.perf_counter()
+    began = time.process_time()
     for _ in range(STEPS - FIRST):
         step()
-    return (time.perf_counter() - began) / (STEPS - FIRST)
+    return (time.process_time() - began) / (STEPS - FIRST)
 
 
 def cost(make: Callable[[], list[Observer]], blocks: list[Block], sequences: int) -> float:
