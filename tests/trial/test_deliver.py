@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import pytest
 
+from tests.fakes.deployed import answers, asked
 from tests.fakes.world import World
 from tests.trial.test_study import run
 from tuner.errors import UserError
@@ -35,27 +33,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def exported(world: World, form: Any, number: int = 0, **options: Any) -> dict[str, str]:
     with Ledger(world.state, write=False) as ledger:
         return export_files(ledger, ledger.study("fake"), number, form, **options)
-
-
-def asked(log: str) -> str:
-    """What a server was started with, by its own words, without where it listens."""
-    (line,) = re.findall(r"non-default args: (\{.*\})", log)
-    return re.sub(r"'(host|port)': [^,}]*,? ?", "", line)
-
-
-def answers(port: int, deadline: float = 30.0) -> dict[str, Any]:
-    """A completion of a server that is starting."""
-    end = time.monotonic() + deadline
-    body = {"model": "llm", "prompt": "a", "max_tokens": 2}
-    while True:
-        try:
-            found = httpx.post(f"http://127.0.0.1:{port}/v1/completions", json=body, timeout=10)
-            data: dict[str, Any] = found.raise_for_status().json()
-        except httpx.HTTPError:
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        else:
-            return data
 
 
 def world_with_secret(folder: Path) -> World:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes import containers
+from tests.fakes.deployed import answers, asked, container_of
 from tests.fakes.fake_image import fake_image
 from tests.fakes.world import World
-from tests.trial.test_deliver import answers, asked, exported
+from tests.trial.test_deliver import exported
 from tests.trial.test_study import run
 from tuner.errors import UserError
-from tuner.export import shell
 from tuner.export.formats import Form
 from tuner.launch import ports
 from tuner.store.ledger import Ledger
 from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import read_samples
-from tuner.trial.deliver import write_files
 
 pytestmark = [
     pytest.mark.docker,
@@ -100,45 +96,12 @@ def test_the_log_of_each_attempt_lies_in_its_folder(tmp_path: Path) -> None:
     assert "shutdown triggered" in text
 
 
-@contextmanager
-def up(form: Form, world_: World, folder: Path, port: int) -> Iterator[Callable[[], str]]:
-    """An exported trial, started by the very program that the form is for; yields who reads its log."""
-    write_files(folder, exported(world_, form))
-    env = {**os.environ, "PORT": str(port)}
-    if form == "compose":
-        words = ["docker-compose"] if shutil.which("docker-compose") else ["docker", "compose"]
-        start, end = [*words, "up", "--detach"], [*words, "down", "--timeout", "20"]
-        text = [*words, "logs", "--no-color"]
-    else:
-        start, end, text = (
-            ["sh", shell.NAME],
-            ["docker", "stop", "llm-fake"],
-            ["cat", "by-hand.log"],
-        )
-    with (folder / "by-hand.log").open("wb") as out:
-        running = subprocess.Popen(start, cwd=folder, env=env, stdout=out, stderr=out)
-        try:
-            yield (
-                lambda: (
-                    subprocess.run(
-                        text, cwd=folder, env=env, capture_output=True, text=True, check=True
-                    ).stdout
-                )
-            )
-        finally:
-            done = subprocess.run(end, cwd=folder, env=env, capture_output=True, check=False)
-            running.wait(30)
-    assert done.returncode == 0, done.stderr
-    left = ["docker", "ps", "--all", "--quiet", "--filter", "name=llm-fake"]
-    assert subprocess.run(left, capture_output=True, check=True).stdout == b""
-
-
 @pytest.mark.parametrize("form", ["compose", "shell"])
 def test_an_exported_container_serves_what_was_measured(tmp_path: Path, form: Form) -> None:
     made = world(tmp_path / "world", budget={"trials": 1})
     run(made)
     port = ports.free_port()
-    with up(form, made, tmp_path / "world", port) as read:
+    with container_of(exported(made, form), tmp_path / "world", port, name="llm-fake") as read:
         assert answers(port)["usage"]["completion_tokens"] == 2
         log = read()
     measured = made.state / "studies/fake/trials/0000/attempt-1/engine.log"
@@ -161,10 +124,9 @@ _RUN = """
 import sys
 from pathlib import Path
 from tests.fakes.world import World
-from tests.trial.test_deliver import answers, asked, exported
+from tests.trial.test_deliver import exported
 from tests.trial.test_study import run
 from tuner.errors import UserError
-from tuner.export import shell
 from tuner.export.formats import Form
 from tuner.launch import ports
 from tests.trial.test_docker_study import world
