@@ -139,6 +139,7 @@ def first_of_each(labels: list[str]) -> list[int]:
     return sorted(kinds.values())
 
 
+@pytest.mark.slow
 def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
     expected, labels = suite.reference()
     assert (expected.status, left(expected.launches)) == ("finished", [])

@@ -15,7 +15,7 @@ from tests.fakes.world import World
 from tuner.daemon.client import Client
 from tuner.errors import UserError
 
-pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 CANARY = 'canary-"5f1c/ü'
 PART = b"canary-"

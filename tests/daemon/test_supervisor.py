@@ -14,7 +14,7 @@ from tests.fakes.world import World
 from tuner.errors import StateUnusable, StudyConflict, UserError
 from tuner.store.ledger import Ledger
 
-pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 Make = Callable[..., World]
 

@@ -46,6 +46,21 @@ def test_with_no_variable_set_nothing_is_imported_or_hooked() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["ENGINEX_NUMERIC_WATCH", "ENGINEX_PROFILE_DECODE", "ENGINEX_STEP_RECORDS"]
+)
+def test_what_only_looks_waits_for_the_modules_too(name: str, tmp_path: Path) -> None:
+    value = str(tmp_path / "steps.jsonl") if name == "ENGINEX_STEP_RECORDS" else "1"
+    done = child(FAKE_VLLM.format(version="0.32.0"), **{name: value})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_a_variable_of_0_asks_for_nothing() -> None:
+    done = child(FAKE_VLLM.format(version="9.9"), ENGINEX_NUMERIC_WATCH="0")
+    assert done.stdout.split() == ["False", "False"]
+
+
 def test_with_a_variable_set_it_waits_for_the_modules_it_patches() -> None:
     done = child(FAKE_VLLM.format(version="0.32.0"), ENGINEX_MOE_TINY_IMPL="loop")
     assert done.returncode == 0, done.stderr
@@ -62,6 +77,11 @@ def test_with_a_variable_set_it_waits_for_the_modules_it_patches() -> None:
             {"ENGINEX_MOE_TINY_IMPL": "auto", "ENGINEX_MOE_POLICY": "/no/such/file"},
             "/no/such/file cannot be read: No such file or directory",
         ),
+        (
+            {"ENGINEX_STEP_RECORDS": "/no/such/folder/steps.jsonl"},
+            "/no/such/folder/steps.jsonl cannot be written: No such file or directory",
+        ),
+        ({"ENGINEX_PROFILE_SYNC": "1"}, "does nothing unless ENGINEX_PROFILE_DECODE='1'"),
     ],
 )
 def test_a_mistake_ends_the_process_with_one_line(environ: dict[str, str], message: str) -> None:

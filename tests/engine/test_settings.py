@@ -22,6 +22,22 @@ def test_values_are_read() -> None:
     assert asked.active
 
 
+def test_what_only_looks_is_asked_for_by_itself() -> None:
+    asked = read({"ENGINEX_NUMERIC_WATCH": "1", "ENGINEX_NUMERIC_WATCH_EVERY": "8"})
+    assert asked == Settings(watch=True, watch_every=8)
+    assert asked.active
+    assert asked.observes
+    assert not asked.moe
+    profiled = {
+        "ENGINEX_PROFILE_DECODE": "1",
+        "ENGINEX_PROFILE_EVERY": "5",
+        "ENGINEX_PROFILE_SYNC": "1",
+    }
+    assert read(profiled) == Settings(profile=True, profile_every=5, profile_sync=True)
+    assert read({"ENGINEX_STEP_RECORDS": "s.jsonl"}) == Settings(step_records="s.jsonl")
+    assert not read({"ENGINEX_MOE_TINY_IMPL": "loop"}).observes
+
+
 def test_the_limit_alone_only_watches() -> None:
     assert read({"ENGINEX_MOE_TINY_MAX": "8"}) == Settings(moe=True, moe_impl="native", moe_max=8)
 
@@ -60,6 +76,19 @@ def test_allowing_untested_versions_alone_asks_for_nothing() -> None:
             "ENGINEX_MOE_POLICY does nothing unless ENGINEX_MOE_TINY_IMPL='auto'",
         ),
         ({"ENGINEX_MOE_HUGE_PAGES": "on"}, "ENGINEX_MOE_HUGE_PAGES='on' is not one of 0, 1"),
+        (
+            {"ENGINEX_NUMERIC_WATCH_EVERY": "8"},
+            "ENGINEX_NUMERIC_WATCH_EVERY does nothing unless ENGINEX_NUMERIC_WATCH='1'",
+        ),
+        (
+            {"ENGINEX_PROFILE_DECODE": "0", "ENGINEX_PROFILE_SYNC": "1"},
+            "ENGINEX_PROFILE_SYNC does nothing unless ENGINEX_PROFILE_DECODE='1'",
+        ),
+        (
+            {"ENGINEX_PROFILE_DECODE": "1", "ENGINEX_PROFILE_EVERY": "0"},
+            "ENGINEX_PROFILE_EVERY='0' is not a whole number from 1 to",
+        ),
+        ({"ENGINEX_STEP_RECORDS": " "}, "ENGINEX_STEP_RECORDS is empty"),
         ({"ENGINEX_ALLOW_UNTESTED": "yes"}, "ENGINEX_ALLOW_UNTESTED='yes' is not one of 0, 1"),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 from tuner.spec import Context, Hardware, SearchSpace, parse_space
 from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
-from tuner.store.rows import Origin, StudyRow, TrialRow
+from tuner.store.rows import StudyRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.climbing import EVENT, HELD, Climbing
 from tuner.trial.context import Study
@@ -29,7 +29,7 @@ parameters:
   seqs: {{flag: --max-num-seqs, choices: [1, 2, 4, 8, 16, 32], baseline: 1}}
   batch: {{flag: --max-num-batched-tokens, choices: [256, 512, 1024, 2048, 4096, 8192], baseline: 512}}
   moe: {{env: ENGINEX_MOE_TINY_IMPL, choices: [native, loop], baseline: loop}}
-budget: {{engine: {budget}s}}
+budget: {{trials: {most}}}
 workload: {{kind: conversations, conversations: 8, turns: 2, concurrency: 4, turn_tokens: 100, output_tokens: 8}}
 search: {{startup: 6, repeats: {{baseline: 3, each: 1}}, finalists: {{count: 1, rounds: 2}}{climb}}}
 {levels}"""
@@ -133,29 +133,25 @@ def _judged(verdict: str) -> dict[str, Any]:
 
 
 class Runner(StudyRunner):
-    """A study's runner with trials that take no time; only the number of trials is its budget.
+    """A study's runner with trials that take no time.
 
     Args:
         trials: What runs trials.
-        most: Trials after which its budget is spent.
     """
 
-    def __init__(self, trials: Trials, most: int) -> None:
+    def __init__(self, trials: Trials) -> None:
         super().__init__(trials.study)
         self._runner = trials  # type: ignore[assignment] # the part of a runner that is used
-        self._most = most
 
     def _objection(self, _: TrialRow) -> dict[str, Any] | None:
         return None
 
-    def _spent_out(self, trials: int = 1) -> bool:
-        found = [t for t in self._trials() if t.origin is not Origin.REPEAT and t.launched]
-        return len(found) + trials > self._most
 
-
-def space(folder: Path, *, levels: str = LEVELS, seed: int = 1, climb: str = "") -> SearchSpace:
+def space(
+    folder: Path, *, most: int = 40, levels: str = LEVELS, seed: int = 1, climb: str = ""
+) -> SearchSpace:
     """The search space of such a study."""
-    text = SPACE.format(seed=seed, budget=100000, levels=levels, climb=climb)
+    text = SPACE.format(seed=seed, most=most, levels=levels, climb=climb)
     return parse_space(text, folder / "space.yaml")
 
 

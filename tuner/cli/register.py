@@ -8,8 +8,11 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        bench,
+        clean,
         compare,
         daemon,
+        doctor,
         engine,
         export,
         fidelity,
@@ -37,7 +40,10 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.export)
     app.command()(export.report)
     app.command()(compare.compare)
+    app.command()(doctor.doctor)
+    app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)
+    app.command()(bench.bench)
     app.command("score")(score.score)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")

@@ -163,7 +163,7 @@ class StudyRunner:
             )
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
             # The noise is worth a start only where enough is left to search with.
-            if not self._stopped and not self._spent_out(_SEARCH_AFTER_NOISE):
+            if not self._stopped and not self._spent_out(leave=_SEARCH_AFTER_NOISE):
                 self.again(repeat)
 
     def _first(self) -> None:
@@ -383,16 +383,16 @@ class StudyRunner:
         """What the study has spent so far."""
         return self._known.spending(time.monotonic() - self._began)
 
-    def _spent_out(self, trials: int = 1) -> bool:
-        """Whether so many more trials do not fit into the budget."""
+    def _spent_out(self, leave: int = 0) -> bool:
+        """Whether one more trial does not fit into the budget.
+
+        Args:
+            leave: For how many trials more there must then still be time.
+        """
         limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
         typical = now.typical()
-        more = trials * typical
-        needed = {
-            "trials": now.trials + trials,
-            "wall": now.wall + more,
-            "engine": now.engine + more,
-        }
+        more = (1 + leave) * typical
+        needed = {"trials": now.trials + 1, "wall": now.wall + more, "engine": now.engine + more}
         left = [limit - needed[name] for name, limit in limits.items()]
         self._study.voice.say(
             "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical

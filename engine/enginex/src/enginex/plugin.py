@@ -8,6 +8,7 @@ from pathlib import Path
 from enginex import lines, settings, versions
 from enginex.errors import EnginexError
 from enginex.moe import policy
+from enginex.observe import records
 
 __all__ = ["register"]
 
@@ -33,13 +34,20 @@ def register() -> None:
             return
         _check_engine(asked)
         chosen = None if asked.moe_policy is None else policy.read(Path(asked.moe_policy))
+        if asked.step_records is not None:
+            records.check_path(Path(asked.step_records))
     except EnginexError as error:
         lines.emit(f"{lines.PREFIX} error: {error}")
         raise SystemExit(2) from None
     _done = True
-    from enginex import vllm_cpu  # noqa: PLC0415 - nothing is loaded that was not asked for
+    if asked.moe:
+        from enginex import vllm_cpu  # noqa: PLC0415 - nothing is loaded that was not asked for
 
-    vllm_cpu.install(asked, chosen)
+        vllm_cpu.install(asked, chosen)
+    if asked.observes:
+        from enginex import vllm_observe  # noqa: PLC0415 - nothing is loaded that was not asked for
+
+        vllm_observe.install(asked)
 
 
 def _check_engine(asked: settings.Settings) -> None:

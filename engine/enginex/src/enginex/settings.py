@@ -19,11 +19,23 @@ MOE_TINY_IMPL = "ENGINEX_MOE_TINY_IMPL"
 MOE_TINY_MAX = "ENGINEX_MOE_TINY_MAX"
 MOE_POLICY = "ENGINEX_MOE_POLICY"
 MOE_HUGE_PAGES = "ENGINEX_MOE_HUGE_PAGES"
+NUMERIC_WATCH = "ENGINEX_NUMERIC_WATCH"
+NUMERIC_WATCH_EVERY = "ENGINEX_NUMERIC_WATCH_EVERY"
+PROFILE_DECODE = "ENGINEX_PROFILE_DECODE"
+PROFILE_EVERY = "ENGINEX_PROFILE_EVERY"
+PROFILE_SYNC = "ENGINEX_PROFILE_SYNC"
+STEP_RECORDS = "ENGINEX_STEP_RECORDS"
 ALLOW_UNTESTED = "ENGINEX_ALLOW_UNTESTED"
 
 _MOE = (MOE_TINY_IMPL, MOE_TINY_MAX, MOE_POLICY, MOE_HUGE_PAGES)
-_KNOWN = (*_MOE, ALLOW_UNTESTED)
-_TINY_MAX_LIMIT = 1 << 20
+_NEEDS = {
+    NUMERIC_WATCH_EVERY: NUMERIC_WATCH,
+    PROFILE_EVERY: PROFILE_DECODE,
+    PROFILE_SYNC: PROFILE_DECODE,
+}
+"""Variables that do nothing unless another is 1."""
+_KNOWN = (*_MOE, NUMERIC_WATCH, PROFILE_DECODE, *_NEEDS, STEP_RECORDS, ALLOW_UNTESTED)
+_LARGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,12 @@ class Settings:
         moe_max: The largest number of tokens that counts as few.
         moe_policy: The policy file that the variant ``auto`` reads.
         moe_huge_pages: Put the experts' weights on huge pages.
+        watch: Look for layers whose output is NaN, infinite or zero.
+        watch_every: One step of so many is looked at.
+        profile: Time the stages of a step.
+        profile_every: Print after so many steps.
+        profile_sync: Wait for the device at each stage's begin and end.
+        step_records: The file that steps are written to.
         allow_untested: Run with a vLLM version that enginex was not tested with.
     """
 
@@ -44,12 +62,23 @@ class Settings:
     moe_max: int = 4
     moe_policy: str | None = None
     moe_huge_pages: bool = False
+    watch: bool = False
+    watch_every: int = 64
+    profile: bool = False
+    profile_every: int = 200
+    profile_sync: bool = False
+    step_records: str | None = None
     allow_untested: bool = False
 
     @property
     def active(self) -> bool:
         """Whether anything at all was asked for."""
-        return self.moe
+        return self.moe or self.observes
+
+    @property
+    def observes(self) -> bool:
+        """Whether the engine's steps are looked at."""
+        return self.watch or self.profile or self.step_records is not None
 
 
 def read(environ: Mapping[str, str]) -> Settings:
@@ -65,15 +94,24 @@ def read(environ: Mapping[str, str]) -> Settings:
     asked = Settings(
         moe=any(name in ours for name in _MOE),
         moe_impl=_choice(ours, MOE_TINY_IMPL, VARIANTS, NATIVE),
-        moe_max=_whole(ours, MOE_TINY_MAX, 4, _TINY_MAX_LIMIT),
+        moe_max=_whole(ours, MOE_TINY_MAX, 4, _LARGEST),
         moe_policy=ours.get(MOE_POLICY),
         moe_huge_pages=_switch(ours, MOE_HUGE_PAGES),
+        watch=_switch(ours, NUMERIC_WATCH),
+        watch_every=_whole(ours, NUMERIC_WATCH_EVERY, 64, _LARGEST, least=1),
+        profile=_switch(ours, PROFILE_DECODE),
+        profile_every=_whole(ours, PROFILE_EVERY, 200, _LARGEST, least=1),
+        profile_sync=_switch(ours, PROFILE_SYNC),
+        step_records=_path(ours, STEP_RECORDS),
         allow_untested=_switch(ours, ALLOW_UNTESTED),
     )
     if asked.moe_impl == AUTO and asked.moe_policy is None:
         raise SettingError(f"{MOE_TINY_IMPL}='auto' needs a policy file; name it in {MOE_POLICY}")
     if asked.moe_impl != AUTO and asked.moe_policy is not None:
         raise SettingError(f"{MOE_POLICY} does nothing unless {MOE_TINY_IMPL}='auto'")
+    for name, other in _NEEDS.items():
+        if name in ours and ours.get(other) != "1":
+            raise SettingError(f"{name} does nothing unless {other}='1'")
     return asked
 
 
@@ -94,13 +132,13 @@ def _choice(ours: Mapping[str, str], name: str, choices: Sequence[str], default:
     return value
 
 
-def _whole(ours: Mapping[str, str], name: str, default: int, limit: int) -> int:
+def _whole(ours: Mapping[str, str], name: str, default: int, limit: int, *, least: int = 0) -> int:
     value = ours.get(name)
     if value is None:
         return default
     # isdecimal alone would accept digits of other scripts, and int() blanks and underscores.
-    if not (value.isascii() and value.isdecimal()) or int(value) > limit:
-        raise SettingError(f"{name}={value!r} is not a whole number from 0 to {limit}")
+    if not (value.isascii() and value.isdecimal()) or not least <= int(value) <= limit:
+        raise SettingError(f"{name}={value!r} is not a whole number from {least} to {limit}")
     return int(value)
 
 
@@ -109,3 +147,10 @@ def _switch(ours: Mapping[str, str], name: str) -> bool:
     if value not in {"0", "1"}:
         raise SettingError(f"{name}={value!r} is not one of 0, 1")
     return value == "1"
+
+
+def _path(ours: Mapping[str, str], name: str) -> str | None:
+    value = ours.get(name)
+    if value is not None and not value.strip():
+        raise SettingError(f"{name} is empty; name a file, or unset it")
+    return value
