@@ -19,6 +19,7 @@ def commands(app: typer.Typer) -> None:
         fidelity,
         init,
         inspect,
+        kernels,
         run,
         score,
         validate,
@@ -47,6 +48,7 @@ def commands(app: typer.Typer) -> None:
     app.command("verdict")(verdict.verdict_command)
     app.command()(bench.bench)
     app.command("score")(score.score)
+    app.command()(kernels.kernels)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")
     app.add_typer(daemon.app, name="daemon")

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner import __version__
 from tuner.errors import TunerError, UserError
+from tuner.launch.base import LOG_NAME
 from tuner.load.record import Record
 from tuner.load.store import read_records
 from tuner.report.material import Material, compared
@@ -25,6 +26,7 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
+from tuner.trial.profiled import decode_profile
 from tuner.trial.study import told_history
 
 MOST_SAMPLES = 300
@@ -55,6 +57,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
         loads={t.number: load_summaries(folder, t, _profile(space)) for t in shown},
+        profiles=_profiles(folder, shown),
         events=ledger.events(row.id),
         made=time.time(),
         tuner=__version__,
@@ -108,6 +111,13 @@ def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[T
         best = max(scored, key=lambda t: t.score or 0.0, default=None)
     both = [t for t in (base, best) if t is not None and t.launched]
     return list({t.number: t for t in both}.values())
+
+
+def _profiles(folder: Path, shown: Iterable[TrialRow]) -> dict[int, dict[str, float]]:
+    """Where the steps of the profiled ones among these trials spent their time."""
+    logs = {t.number: attempt_folder(folder, t.number, t.attempt) / LOG_NAME for t in shown}
+    found = {number: decode_profile(log) for number, log in logs.items()}
+    return {number: stages for number, stages in found.items() if stages}
 
 
 def _stages(steps: Iterable[Any]) -> dict[int, dict[str, float]]:
