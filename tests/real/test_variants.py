@@ -34,7 +34,6 @@ FLAGS = (
     *("--max-num-batched-tokens", "2048", "--enforce-eager", "--enable-prompt-tokens-details"),
 )
 TWO_RANKS = ("--tensor-parallel-size", "2")
-BOUND = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
 
 
 @pytest.fixture
@@ -56,11 +55,10 @@ class Served:
 
 @contextmanager
 def running(
-    engine: Engine, flags: tuple[str, ...], env: dict[str, str], log: Path
+    engine: Engine, model: Path, flags: tuple[str, ...], env: dict[str, str], log: Path
 ) -> Iterator[Endpoint]:
-    """The engine on a small model, until the block ends."""
+    """The engine on a model, until the block ends."""
     port = ports.free_port()
-    model = make_model(engine, "tiny_hybrid")
     argv = [*engine.server, "--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
     keep = {name: os.environ[name] for name in ("PATH", "HOME")}
     env = {**keep, **dict(engine.env), "VLLM_CPU_KVCACHE_SPACE": "1", **env}
@@ -95,7 +93,10 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail("the engine never served")
 
 
-def serve(engine: Engine, folder: Path, *flags: str, **env: str) -> Served:
+def serve(
+    engine: Engine, folder: Path, *flags: str, model: Path | None = None, **env: str
+) -> Served:
+    """What an engine answers to the oracle's prompts; it serves the hybrid model unless told otherwise."""
     log = folder / "engine.log"
 
     async def ask(endpoint: Endpoint) -> Sheet:
@@ -106,7 +107,8 @@ def serve(engine: Engine, folder: Path, *flags: str, **env: str) -> Served:
         finally:
             await asker.close()
 
-    with running(engine, flags, env, log) as endpoint:
+    served = model or make_model(engine, "tiny_hybrid")
+    with running(engine, served, flags, env, log) as endpoint:
         answers = asyncio.run(ask(endpoint))
         time.sleep(1)  # the counts of the last burst are printed when it is over
     return Served(answers, log.read_text(errors="replace"))
@@ -136,6 +138,26 @@ def test_a_variant_answers_as_vllm_does_and_leaves_its_marker(
     assert int(counted["tiny"]) > 0
 
 
+def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
+    model = tmp_path / "qwen3-moe"
+    maker = Path(__file__).parents[1] / "engine" / "tiny_moe.py"
+    hybrid = make_model(engine, "tiny_hybrid")
+    subprocess.run([str(engine.python), str(maker), str(hybrid), str(model)], check=True)
+    plain = serve(engine, tmp_path, model=model)
+    found = serve(
+        engine,
+        tmp_path,
+        model=model,
+        ENGINEX_MOE_TINY_IMPL="compiled",
+        ENGINEX_NUMERIC_WATCH="1",
+    )
+    assert agree(found.answers, plain.answers, Answers()).problem is None
+    (marker,) = [m for m in found.markers("moe") if "effective" in m]
+    assert (marker["effective"], marker["experts"]) == ("compiled", "16")
+    assert "scope=layers layers=4" in found.log
+    assert "numeric found=" not in found.log
+
+
 def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_path: Path) -> None:
     records = tmp_path / "steps.jsonl"
     found = serve(
@@ -147,7 +169,7 @@ def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_p
         ENGINEX_PROFILE_DECODE="1",
         ENGINEX_PROFILE_EVERY="20",
         ENGINEX_STEP_RECORDS=str(records),
-        **BOUND,
+        VLLM_CPU_OMP_THREADS_BIND="0|1",
     )
     assert non_finite(found.answers) is None
     assert agree(found.answers, native.answers, Answers()).problem is None
