@@ -69,6 +69,7 @@ def test_a_recipe_without_an_environment_does_not_say_which_wheels(
         fill_wheelhouse(load_recipe(make_recipe(head=head)), tmp_path / "house", cache=cache)
 
 
+@pytest.mark.slow
 def test_an_engine_is_built_from_a_wheelhouse_alone(
     make_recipe: Callable[..., Path], index: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

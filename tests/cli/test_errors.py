@@ -107,6 +107,7 @@ def test_a_full_disk_is_said_before_anything_is_built(
     assert not list((tmp_path / "cache" / "engines").glob("cpu-*/venv"))
 
 
+@pytest.mark.slow
 def test_help_has_an_example_for_every_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,6 +129,8 @@ def test_help_has_an_example_for_every_command(
         "report",
         "verdict",
         "score",
+        "doctor",
+        "clean",
     ):
         assert tuner(monkeypatch, command, "--help") == 0
         assert "Example" in capsys.readouterr().out, command

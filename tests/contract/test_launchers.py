@@ -123,6 +123,7 @@ def test_an_engine_that_ends_ends_the_wait_with_its_status(
     assert launch.stop(at_once=True).gone
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("switch", "word"), [("hang-start", "processor time"), ("spin-start", "no log line")]
 )

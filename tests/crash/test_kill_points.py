@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import random
 import shutil
 import signal
 from collections.abc import Iterator
@@ -23,6 +25,9 @@ from tuner.store.rows import Origin
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(1800)]
 
 NURSERIES = 3
+
+EVERY = int(os.environ.get("TUNER_TEST_KILLS_EVERY", "8"))
+"""At one in so many changes of a whole study it is killed, another choice each time; 1 is all of them."""
 
 SMALL: dict[str, Any] = {
     "parameters": {
@@ -139,6 +144,7 @@ def first_of_each(labels: list[str]) -> list[int]:
     return sorted(kinds.values())
 
 
+@pytest.mark.slow
 def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
     expected, labels = suite.reference()
     assert (expected.status, left(expected.launches)) == ("finished", [])
@@ -158,5 +164,7 @@ def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
     assert [t.attempt for t in expected.trials][:3] == [2, 0, 1]
     assert any(t.origin is Origin.REPEAT for t in expected.trials)
     assert any(t.verdict == "rejected_by_rule" for t in expected.trials)
-    points = [(n, when) for n in range(1, len(labels) + 1) for when in (BEFORE, AFTER)]
+    chosen = range(random.randrange(1, EVERY + 1), len(labels) + 1, EVERY)
+    print(f"every {EVERY}th of {len(labels)} changes, from the {chosen[0]}th on")
+    points = [(n, when) for n in chosen for when in (BEFORE, AFTER)]
     run(suite, points, expected)

@@ -19,6 +19,8 @@ from tuner.daemon import home
 from tuner.daemon.client import Client
 from tuner.daemon.staff import clean_environment
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 

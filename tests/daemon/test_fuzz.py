@@ -29,6 +29,8 @@ from tuner.daemon.supervisor import Supervisor
 from tuner.paths import data_dir
 from tuner.store.ledger import Ledger
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "t" * 43
 _CHECKS = (
     not_a_server_error,

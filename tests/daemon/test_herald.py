@@ -129,6 +129,7 @@ def test_a_program_that_is_not_there_is_noted(state: Path) -> None:
     assert "cannot be run" in notes(state)[0]
 
 
+@pytest.mark.slow
 def test_the_children_of_a_program_that_hangs_are_ended_too(state: Path, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     text = (

@@ -177,6 +177,7 @@ def test_a_study_with_levels_finds_a_winner_within_noise_for_a_third() -> None:
     assert max(regret for _, regret, _ in studies) < 0.06
 
 
+@pytest.mark.slow
 def test_a_wrong_level_costs_and_does_not_mislead() -> None:
     for seed in range(10):
         _, regret, state = climbed(seed, wrong=True)

@@ -99,6 +99,7 @@ def test_the_grid_goes_in_order() -> None:
     assert seen[5] == {"kind": 1, "seqs": 0, "extra": 0}
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_learnt() -> None:
     """After twenty trials a space whose half does not fit is left alone most of the time."""
     axes = (Axis("size", "ordinal", 0, 15), Axis("other", "ordinal", 0, 15))

@@ -8,7 +8,7 @@ import pytest
 
 from tests.spec.mistakes import Mistake, mistakes
 from tuner.errors import SpaceError
-from tuner.spec import Context, SearchSpace, load_space, parse_space
+from tuner.spec import Context, SearchSpace, load_space, parse_space, supported
 
 Build = Callable[..., SearchSpace]
 
@@ -67,7 +67,10 @@ def test_paths_can_be_relative_to_another_folder(tmp_path: Path, build: Build) -
     assert load_space(copy, relative_to=tmp_path).files["a.jinja"].path == tmp_path / "a.jinja"
 
 
-def test_what_this_version_cannot_run_can_be_read_on_demand(build: Build) -> None:
+def test_what_this_version_cannot_run_can_be_read_on_demand(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supported, "LAUNCHES", frozenset({"process"}))
     text = "engine: {recipe: cuda, model: {path: /m}, launch: docker}"
     with pytest.raises(SpaceError, match="cannot be run by this version"):
         build(text)

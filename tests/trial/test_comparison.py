@@ -94,6 +94,7 @@ def command(world: World, *words: str) -> Any:
     return CliRunner().invoke(app, ["--state", str(world.state), "compare", "fake", *words])
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 @pytest.mark.timeout(120)
 def test_two_trials_are_measured_in_turns_and_more_rounds_are_added(world: World) -> None:
@@ -122,6 +123,7 @@ def test_two_trials_are_measured_in_turns_and_more_rounds_are_added(world: World
         assert [e.data["place"] for e in ledger.events(row.id, kinds=("comparison",))] == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 @pytest.mark.timeout(120)
 def test_what_cannot_be_compared_is_said(world: World) -> None:

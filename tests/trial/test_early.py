@@ -126,6 +126,7 @@ def test_lost_records_make_no_reference(tmp_path: Path) -> None:
     assert reference_of(trial(1, score=1.0), file) is None
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 @pytest.mark.timeout(120)
 def test_in_a_study_a_clearly_worse_trial_is_ended_and_told_as_what_it_is(

@@ -150,6 +150,7 @@ def test_effects_are_taken_over_trials_and_their_own_repeats(space: SearchSpace)
     assert effects_of(space, rows, None) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 @pytest.mark.timeout(120)
 def test_what_did_nothing_goes_back_to_the_baseline_and_the_simpler_point_runs_and_is_confirmed(

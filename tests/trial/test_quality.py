@@ -15,7 +15,7 @@ from tuner.store.rows import Event, TrialRow
 from tuner.trial.events import Happening
 from tuner.trial.probing import quality_of
 
-pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 CORE: dict[str, Any] = {"suite": "core", "timeout": "10s"}
 LOUD = "FAKE"

@@ -19,7 +19,8 @@ from tuner.telemetry.detect import Detection
 from tuner.trial import rest as module
 from tuner.trial import session
 from tuner.trial.entry import enter_study
-from tuner.trial.rest import Pace, Rest, known_baseline
+from tuner.trial.rest import Rest, known_baseline
+from tuner.trial.sampling import Pace
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 

@@ -8,8 +8,12 @@ import typer
 def commands(app: typer.Typer) -> None:
     """Add every command to the application."""
     from tuner.cli import (
+        bench,
+        clean,
         compare,
         daemon,
+        dashboard,
+        doctor,
         engine,
         export,
         fidelity,
@@ -30,6 +34,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(daemon.pause)
     app.command()(daemon.queue)
     app.command()(daemon.page)
+    app.command()(dashboard.dashboard)
     app.command()(validate.validate)
     app.command()(inspect.status)
     app.command()(inspect.trials)
@@ -38,7 +43,10 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.export)
     app.command()(export.report)
     app.command()(compare.compare)
+    app.command()(doctor.doctor)
+    app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)
+    app.command()(bench.bench)
     app.command("score")(score.score)
     app.command()(kernels.kernels)
     app.command("fidelity")(fidelity.fidelity_command)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tuner.launch.cage import MemoryUse
+from tuner.launch.identity import Member
 
 LOG_NAME = "engine.log"
 
@@ -150,6 +151,9 @@ class Launch(Protocol):
 
     def cpu_seconds(self) -> float:
         """Processor time used by the whole engine so far."""
+
+    def members(self) -> tuple[Member, ...]:
+        """Its live processes, each with the signs by which it is known."""
 
     def pids(self) -> tuple[int, ...]:
         """Process ids of the engine, for those who watch its memory."""

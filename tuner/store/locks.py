@@ -95,6 +95,11 @@ def hold_folder(folder: Path, holder: dict[str, Any] | None = None) -> Hold:
         ) from error
 
 
+def folder_holder(folder: Path) -> dict[str, Any] | None:
+    """Who holds a state folder, as the holder said; None when nobody does."""
+    return holder_of(folder / _FOLDER_LOCK)
+
+
 def hold_study(folder: Path, holder: dict[str, Any] | None = None) -> Hold:
     """Hold a study: whoever does is the only one who works on it.
 

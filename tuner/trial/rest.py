@@ -7,11 +7,7 @@ back there. A device that is not is put in quarantine; what cannot be read count
 
 from __future__ import annotations
 
-import queue
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tuner.build import Engine
@@ -22,8 +18,9 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import BaselineRow
 from tuner.telemetry.baseline import Baseline, DeviceBaseline, Return, idle_baseline, is_back
 from tuner.telemetry.detect import visible
-from tuner.telemetry.samples import DeviceInfo, DeviceSample, DeviceSource
+from tuner.telemetry.samples import DeviceInfo, DeviceSource
 from tuner.telemetry.sick import sickness
+from tuner.trial.sampling import Pace, Rounds, Sampling
 from tuner.verdict import DeviceFacts
 
 HOST = "host"
@@ -34,24 +31,6 @@ _DEV = Path("/dev")
 _ODD_BYTES = 2 * 2**30
 _ODD_SHARE = 0.1
 """What a device may hold at first sight: a driver's reserve or a desktop, and no forgotten engine."""
-
-Rounds = list[list[DeviceSample]]
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How long devices are waited for, in seconds.
-
-    Attributes:
-        patience: Until memory that is given back bit by bit must be back.
-        step: Between two samples.
-        answer: For the driver to answer at all.
-    """
-
-    patience: float = 60.0
-    step: float = 0.5
-    answer: float = 20.0
-
 
 PACE = Pace()
 
@@ -67,9 +46,7 @@ class Rest:
 
     def __init__(self, ledger: Ledger, source: DeviceSource, pace: Pace | None = None) -> None:
         self._ledger = ledger
-        self._source = source
-        self._pace = pace or PACE
-        self._lost: tuple[str, ...] = ()
+        self._sampling = Sampling(source, pace or PACE)
 
     def require_clean(self, devices: Sequence[DeviceInfo]) -> tuple[DeviceFacts, ...]:
         """Make sure that an engine may be started on devices.
@@ -114,15 +91,9 @@ class Rest:
         for device in rest.devices:
             back = is_back(Baseline((device,)), rounds)
             if not back.ok:
-                reason = "; ".join((*back.reasons, *self._lost))
+                reason = "; ".join((*back.reasons, *self._sampling.lost))
                 self._ledger.quarantine(device.key, f"after {who}: {reason}")
         refuse_quarantined(self._ledger, [d.key for d in devices])
-
-    def is_back(self, devices: Sequence[DeviceInfo]) -> Return:
-        """Whether devices are at rest now, without waiting longer than for equal samples."""
-        rest = known_baseline(self._ledger, devices)
-        rounds = self._rounds(lambda rounds: len(rounds) >= 2)
-        return is_back(rest, rounds)
 
     def accept(self, devices: Sequence[DeviceInfo]) -> Baseline:
         """Take what devices hold now for what they hold at rest.
@@ -130,10 +101,12 @@ class Rest:
         Raises:
             TelemetryLost: When it cannot be read, or does not stand still.
         """
-        rounds = self._rounds(lambda r: len(r) >= 2 and not idle_baseline(devices, r).problems)
+        rounds = self._sampling.rounds(
+            lambda r: len(r) >= 2 and not idle_baseline(devices, r).problems
+        )
         rest = idle_baseline(devices, rounds)
         if rest.problems:
-            raise TelemetryLost("; ".join((*rest.problems, *self._lost)))
+            raise TelemetryLost("; ".join((*rest.problems, *self._sampling.lost)))
         for device in rest.devices:
             self._keep(device)
         return rest
@@ -146,10 +119,12 @@ class Rest:
         unknown = [d for d, rest in zip(devices, known.devices, strict=True) if rest.used is None]
         if not unknown:
             return known
-        rounds = self._rounds(lambda r: len(r) >= 2 and not idle_baseline(unknown, r).problems)
+        rounds = self._sampling.rounds(
+            lambda r: len(r) >= 2 and not idle_baseline(unknown, r).problems
+        )
         fresh = idle_baseline(unknown, rounds)
         if fresh.problems:
-            raise TelemetryLost("; ".join((*fresh.problems, *self._lost)))
+            raise TelemetryLost("; ".join((*fresh.problems, *self._sampling.lost)))
         for rest in fresh.devices:
             _refuse_odd(rest)
             self._keep(rest)
@@ -160,42 +135,12 @@ class Rest:
         self._ledger.keep_baseline(BaselineRow(rest.key, boot_id(), rest.name, used, total))
 
     def _wait(self, rest: Baseline) -> Rounds:
-        return self._rounds(lambda rounds: is_back(rest, rounds).ok)
-
-    def _rounds(self, enough: Callable[[Rounds], bool]) -> Rounds:
-        """Samples until they are enough, or until patience ends."""
-        rounds: Rounds = []
-        deadline = time.monotonic() + self._pace.patience
-        while True:
-            rounds.append(self._sample())
-            if enough(rounds) or time.monotonic() > deadline:
-                return rounds
-            time.sleep(self._pace.step)
-
-    def _sample(self) -> list[DeviceSample]:
-        """One sample of each device; when the driver fails, one of each that says so."""
-        answers: queue.SimpleQueue[list[DeviceSample] | TelemetryLost] = queue.SimpleQueue()
-        answer: list[DeviceSample] | TelemetryLost
-
-        def ask() -> None:
-            try:
-                answers.put(self._source.sample())
-            except TelemetryLost as error:
-                answers.put(error)
-
-        # A wedged driver blocks for ever, in a call that nothing can interrupt.
-        threading.Thread(target=ask, name="device-sample", daemon=True).start()
-        try:
-            answer = answers.get(timeout=self._pace.answer)
-        except queue.Empty:
-            answer = TelemetryLost(f"the driver gave no answer in {self._pace.answer:.0f} s")
-        self._lost = (str(answer),) if isinstance(answer, TelemetryLost) else ()
-        return [] if isinstance(answer, TelemetryLost) else answer
+        return self._sampling.rounds(lambda rounds: is_back(rest, rounds).ok)
 
     def _refuse(self, back: Return) -> None:
-        if self._lost:
+        if self._sampling.lost:
             raise TelemetryLost(
-                f"the devices cannot be read, so nothing is started on them: {self._lost[0]}"
+                f"the devices cannot be read, so nothing is started on them: {self._sampling.lost[0]}"
             )
         raise ResidueFound(
             f"a device is not at rest, so nothing is started on it: {'; '.join(back.reasons)}. "
@@ -223,6 +168,32 @@ def refuse_quarantined(ledger: Ledger, devices: Sequence[str]) -> None:
             f"in quarantine, so nothing is started: {'; '.join(reasons)}. `tuner doctor` explains; "
             "`tuner clean` lifts it when all is back"
         )
+
+
+def not_at_rest(
+    source: DeviceSource, known: Baseline, devices: Sequence[DeviceInfo], pace: Pace | None = None
+) -> tuple[str, ...]:
+    """What speaks against starting anything on devices now; empty when nothing does.
+
+    Args:
+        source: Where samples come from.
+        known: What is recorded of the devices at rest. One of which nothing is passes when it can
+            be read, stands still and does not hold so much that somebody must have forgotten it.
+        devices: The devices.
+        pace: How long is waited.
+    """
+    sampling = Sampling(source, pace or PACE)
+    first = sampling.rounds(lambda r: len(r) >= 2 and not idle_baseline(devices, r).problems)
+    fresh = idle_baseline(devices, first).devices
+    pairs = list(zip(known.devices, fresh, strict=True))
+    odd = tuple(why for old, new in pairs if old.used is None and (why := _odd(new)) is not None)
+    rest = Baseline(tuple(new if old.used is None else old for old, new in pairs))
+    back = is_back(rest, first)
+    if not back.ok:
+        back = is_back(rest, sampling.rounds(lambda r: is_back(rest, r).ok))
+    sick = sickness(first[-2:], idle=True)
+    ill = tuple(f"{d.name} {d.key} is sick: {sick[d.key]}" for d in devices if d.key in sick)
+    return (*back.reasons, *odd, *ill, *sampling.lost)
 
 
 def known_baseline(ledger: Ledger, devices: Sequence[DeviceInfo]) -> Baseline:
@@ -268,13 +239,20 @@ def device_nodes() -> tuple[str, ...]:
 
 def _refuse_odd(rest: DeviceBaseline) -> None:
     """Refuse a device that holds so much at first sight that somebody must have forgotten it."""
-    used, total = rest.used or 0, rest.total or 0
-    if used > max(_ODD_BYTES, _ODD_SHARE * total):
+    if (why := _odd(rest)) is not None:
         raise ResidueFound(
-            f"{rest.name} {rest.key} holds {format_bytes(used)} before anything of ours has run on "
-            "it. End what holds it; or, if it is meant to stay, say so with "
+            f"{why}. End what holds it; or, if it is meant to stay, say so with "
             "`tuner clean --accept-baseline`"
         )
+
+
+def _odd(rest: DeviceBaseline) -> str | None:
+    used, total = rest.used or 0, rest.total or 0
+    if used <= max(_ODD_BYTES, _ODD_SHARE * total):
+        return None
+    return (
+        f"{rest.name} {rest.key} holds {format_bytes(used)} before anything of ours has run on it"
+    )
 
 
 def _facts(rest: Baseline, rounds: Rounds) -> tuple[DeviceFacts, ...]:

@@ -43,8 +43,8 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
     trials = ledger.trials(row.id)
     steps = ledger.transitions(row.id)
     decision = _decision(ledger, row)
-    space = _space(ledger, row)
-    context = None if space is None else _context(space, row)
+    space = space_of(ledger, row)
+    context = None if space is None else context_of(space, row)
     shown = _shown(trials, decision)
     folder = study_folder(ledger, row.name)
     return Material(
@@ -69,7 +69,7 @@ def _decision(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
     return found[-1].data if found else None
 
 
-def _space(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
+def space_of(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
     """The study's search space; None where it is of a form that this tuner does not read."""
     try:
         return stored_space(ledger, row)
@@ -77,7 +77,7 @@ def _space(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
         return None
 
 
-def _context(space: SearchSpace, row: StudyRow) -> Context | None:
+def context_of(space: SearchSpace, row: StudyRow) -> Context | None:
     """What the space was read against when the study began; None while the machine is not known."""
     found = row.facts.get("hardware")
     if found is None:
@@ -134,8 +134,8 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
     """How many trials were told, and the importance of each axis by them."""
     trials = ledger.trials(row.id, light=True)
     told = len(told_history(trials))
-    space = _space(ledger, row)
-    context = None if space is None else _context(space, row)
+    space = space_of(ledger, row)
+    context = None if space is None else context_of(space, row)
     if space is None or context is None:
         return told, {}
     return told, shares(space, context, trials)
@@ -143,7 +143,7 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
 
 def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
     """What was measured of each workload of a trial; nothing where its records are not kept."""
-    return load_summaries(study_folder(ledger, row.name), trial, _profile(_space(ledger, row)))
+    return load_summaries(study_folder(ledger, row.name), trial, _profile(space_of(ledger, row)))
 
 
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
@@ -177,6 +177,8 @@ def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str,
     loads = (trial.metrics or {}).get("workloads", {})
     found = {}
     for name in loads:
+        if {"/", "\0"} & set(name):
+            continue  # no workload is called so; a name of the ledger leads to no other folder
         try:
             records = list(islice(read_records(where / f"measure-{name}.jsonl"), _MOST_RECORDS))
         except UserError:
