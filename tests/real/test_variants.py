@@ -25,6 +25,7 @@ from tuner.quality.agreement import agree
 from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite
 from tuner.quality.asking import Asker
 from tuner.spec.quality import Answers
+from tuner.verdict import Evidence, Verdict, judge, read_log
 from tuner.verdict.backends import marker_fields
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
@@ -138,11 +139,28 @@ def test_a_variant_answers_as_vllm_does_and_leaves_its_marker(
     assert int(counted["tiny"]) > 0
 
 
-def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
-    model = tmp_path / "qwen3-moe"
+def qwen3_moe(engine: Engine, out: Path, *words: str) -> Path:
     maker = Path(__file__).parents[1] / "engine" / "tiny_moe.py"
     hybrid = make_model(engine, "tiny_hybrid")
-    subprocess.run([str(engine.python), str(maker), str(hybrid), str(model)], check=True)
+    subprocess.run([str(engine.python), str(maker), str(hybrid), str(out), *words], check=True)
+    return out
+
+
+def test_a_model_that_computes_nan_is_found_out(engine: Engine, tmp_path: Path) -> None:
+    model, log = qwen3_moe(engine, tmp_path / "model", "broken"), tmp_path / "engine.log"
+    with running(engine, model, (), {"ENGINEX_NUMERIC_WATCH": "1"}, log) as endpoint:
+        body = {"model": "llm", "prompt": "Hello", "max_tokens": 4}
+        url = f"{endpoint.url}/v1/completions"
+        httpx.post(url, json=body, timeout=60, trust_env=False)
+        time.sleep(1)
+        text = log.read_text(errors="replace")
+        assert "numeric found=non-finite where=model.layers.1.self_attn nan=" in text
+        judgement = judge(Evidence(log=read_log(text.splitlines(keepends=True)), running=True))
+    assert judgement.verdict is Verdict.NON_FINITE
+
+
+def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
+    model = qwen3_moe(engine, tmp_path / "qwen3-moe")
     plain = serve(engine, tmp_path, model=model)
     found = serve(
         engine,
