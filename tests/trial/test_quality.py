@@ -54,7 +54,7 @@ def events(world: World) -> list[Event]:
 def tries(world: World, trial: TrialRow) -> int:
     """How often a trial failed for what it is in the end; what stood in the way is not counted."""
     again = [e for e in events(world) if e.kind == "retry" and e.number == trial.number]
-    return 1 + sum(e.data["verdict"] == trial.verdict for e in again)
+    return 1 + len([e for e in again if e.data["verdict"] == trial.verdict])
 
 
 def of(trials: list[TrialRow], **params: str) -> TrialRow:
