@@ -18,7 +18,7 @@ import pytest
 
 from tests.crash.dying import AFTER, BEFORE, Job
 from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
-from tests.fakes.world import World
+from tests.fakes.world import WORKLOAD, World
 from tuner.launch import shm
 from tuner.store.rows import Origin
 
@@ -42,19 +42,28 @@ SMALL: dict[str, Any] = {
 
 WHOLE: dict[str, Any] = {
     **SMALL,
-    "rules": [{"require": "seqs <= 4", "reason": "more is not served"}],
+    "rules": [
+        {"require": "seqs <= 4", "reason": "more is not served"},
+        {"require": "moe == 'loop' or seqs + kv_space == 2", "reason": "one point is the fastest"},
+    ],
     "parameters": {
         **SMALL["parameters"],
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8, 16], "baseline": 1},
+        "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
+    "first": [*SMALL["first"], {"moe": "native"}],
     "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 1}},
     "budget": {"trials": 6},
+    "workload": {**WORKLOAD, "concurrency": 1},
 }
-"""The same with a rule that the search runs into, more of the search, and repeats."""
+"""The same with rules that the search runs into, more of the search, and repeats.
+
+Which point is measured again depends on the scores, so one of them is far ahead on any machine.
+"""
 
 MEMORY = {"FAKE_MEMORY_GIB": "3"}
-BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1,0004/attempt-1"}
-"""A port that is busy when some of the trials start, so that they are started again."""
+BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1,0004/attempt-1", "FAKE_SPEED": "0.5"}
+"""A port that is busy when some of the trials start, so that they are started again; a true speed."""
 
 
 @dataclass

@@ -108,7 +108,8 @@ def _trial(ledger: Ledger, row: StudyRow, number: int) -> None:
         params=params,
         assignment={"seqs": number % 4, "batch": 256 + number},
         deployment=json.loads(
-            '{"recipe": "cpu", "model": "make:tiny-hybrid:0", "launch": "process", "argv": [], "env": {}}'
+            '{"recipe": "cpu", "model": "make:tiny-hybrid:0", "launch": "process", "argv": [], "env": {},'
+            ' "served_name": "llm", "files": {}, "secrets": {}, "image": null, "version": null}'
         ),
     )
     failed, missed = number % 7 == 3, number % 7 == 5

@@ -53,7 +53,7 @@ export function list(name) {
     shown = keyed.map(([, t]) => t);
     heads.forEach((head, n) => head.setAttribute("aria-sort", COLUMNS[n][0] !== order.column ? "none" : order.down ? "descending" : "ascending"));
     grid.setAttribute("aria-rowcount", String(shown.length + 1));
-    say(count, shown.length === trials.length ? `${trials.length} trials` : `${shown.length} of ${trials.length} trials`);
+    say(count, `${shown.length === trials.length ? "" : `${shown.length} of `}${trials.length} trial${trials.length === 1 ? "" : "s"}`);
     active = Math.min(active, Math.max(0, shown.length - 1));
     paint();
   }

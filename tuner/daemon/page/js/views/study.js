@@ -10,6 +10,7 @@ import { link, list } from "../parts/list.js";
 import { ahead, happening, now, spent } from "../parts/now.js";
 import { parallel } from "../parts/parallel.js";
 import { scores } from "../parts/scores.js";
+import { watch } from "../parts/watch.js";
 import { OPEN } from "../words.js";
 
 const SOON = 250;
@@ -30,6 +31,8 @@ class Study {
     const open = (trial) => (location.hash = link(name, trial));
     this.list = list(name);
     this.now = now(name);
+    this.machine = watch();
+    this.machineCard = card("Machine", this.machine.place);
     this.scores = scores(scope, open);
     this.parallel = parallel(scope, open);
     this.head = h("div");
@@ -43,6 +46,7 @@ class Study {
     fill(root, this.head, this.error, this.decision,
       h("div.grid", {}, card("Now", this.now.place), card("Best so far", this.best), card("Spent", this.spent)),
       card("Scores", this.scores.place),
+      this.machineCard,
       h("div.grid.two", {}, card("Importance of parameters", this.importance), card("Parameters and scores", this.parallel.place)),
       card("Trials", this.list.place),
       card("What happened", this.happenings, this.log));
@@ -50,6 +54,7 @@ class Study {
       clearTimeout(this.soon);
       clearTimeout(this.calm);
       this.list.end();
+      this.machine.end();
     });
     scope.every(1000, () => this.now.tick());
   }
@@ -85,6 +90,7 @@ class Study {
       if (this.study) put(this.spent, spent(this.study, this.budget));
     }
     this.now.take(event);
+    if (event.kind === "sample") this.machine.take(event);
     if (!event.id) return;
     if (event.number !== null) this.changed.add(event.number);
     if (event.kind === "told") {
@@ -132,6 +138,7 @@ class Study {
         reason ? h("span.soft.small", {}, reason) : null,
         h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain)))]);
     this.now.set(study);
+    this.machineCard.hidden = !OPEN.has(status);
     renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
     put(this.spent, spent(study, this.budget));
     renew(this.decision, decided, () => (decided ? card("Baseline against finalists", decision(name, decided)) : null));
