@@ -104,7 +104,9 @@ def looker(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Looker]
     """Somebody who looks; in the colours of the mark ``dark``, else in light ones."""
     scheme = getattr(request, "param", "light")
     context = browser.new_context(
-        viewport=_SIZE, color_scheme=scheme, accept_downloads=True  # type: ignore[arg-type]  # a word of Playwright's
+        viewport=_SIZE,
+        color_scheme=scheme,
+        accept_downloads=True,  # type: ignore[arg-type]  # a word of Playwright's
     )
     one = Looker(context, context.new_page())
     one.page.set_default_timeout(20_000)
