@@ -58,8 +58,16 @@ def test_two_workloads_of_a_study(tmp_path: Path, files: list[str]) -> None:
                 "long": {"figures": {"weighted": 10.0 * x}},
             }
             ledger.advance(trial, Stage.VERIFIED, metrics={"score": 1.0, "workloads": loads})
-    asked = ["short", "long", "--study", "s", "--json", *files[2:]]
+    asked = ["s", "--levels", "short", "long", "--json", *files[2:]]
     found = CliRunner().invoke(app, asked, obj=state)
     assert found.exit_code == 0, found.exception
     assert json.loads(found.stdout)["answer"] == "rejected"
     assert json.loads(found.stdout)["figures"]["tau_b"] == -1
+    everything = CliRunner().invoke(app, ["s", "--levels", "short", "real", *files[2:]], obj=state)
+    assert everything.exit_code == 0
+
+
+def test_without_two_things_or_without_a_rule_nothing_can_be_compared(files: list[str]) -> None:
+    one, two, *rule = files
+    for asked in ([one, *rule], [one, two, "--levels", "x", "y", *rule], [one, two]):
+        assert isinstance(CliRunner().invoke(app, asked).exception, UserError)

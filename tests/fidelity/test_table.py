@@ -17,6 +17,7 @@ class Trial:
     params: dict[str, Any]
     metrics: dict[str, Any] | None = None
     created: float = field(default=1_800_000_000.0)
+    levels: dict[str, Any] = field(default_factory=dict)
 
 
 def written(path: Path, text: str) -> Path:
@@ -98,17 +99,17 @@ def test_levels_of_a_study() -> None:
             {
                 "score": 9.0,
                 "workloads": {"short": {"figures": {"weighted": 5.0}}, "long": {"figures": {}}},
-                "levels": {"probe": {"score": 4.0}},
             },
+            levels={"probe": {"score": 4.0}},
         ),
         Trial({"tp": 2}, None),
         Trial({"tp": 1}, {"score": 9.5, "workloads": {}}, created=1_700_000_000.0),
     ]
     key = (("tp", "1"),)
-    whole = level_table(trials, "s", "score")
+    whole = level_table(trials, "s", "real")
     assert keyed(whole, ("tp",), "value").rows == {key: (9.0, 9.5)}
     assert whole.source.modified.year == 2023
     for level, expected in [("short", (5.0,)), ("probe", (4.0,)), ("long", ())]:
         assert keyed(level_table(trials, "s", level), ("tp",), "value").rows == {key: expected}
-    with pytest.raises(UserError, match="levels there: long, probe, score, short"):
+    with pytest.raises(UserError, match="levels there: long, probe, real, short"):
         level_table(trials, "s", "none")

@@ -149,3 +149,32 @@ def test_families_of_trials(went_well: Material) -> None:
     assert found == [Family.GOOD, Family.GOOD, Family.MISSED, Family.MEMORY]
     assert family_of(trial(9, verdict=None)) is Family.OPEN
     assert family_of(trial(9, verdict="interrupted", score=None)) is Family.OUTSIDE
+
+
+def test_levels_are_said_with_what_they_left_out_and_showed(went_well: Material) -> None:
+    short = {
+        "level": "short", "leaves_out": "long prompts", "cost": 12.0, "points": 9, "held": 5,
+        "sigma": 0.02, "standing": "agrees", "why": "tau-b 0.90 over 12 pairs", "pairs": 12,
+        "tau": 0.9, "regret": 0.01, "bias": 2.5, "spread": 0.03, "retired_because": None,
+    }  # fmt: skip
+    real = {"level": "real", "leaves_out": "", "cost": 90.0, "points": 4, "held": 0, "sigma": 0.01,
+            "retired_because": None}  # fmt: skip
+    rows = [short, {**short, "level": "other", "retired_because": "it lied"}, real]
+    said = Event(99, 1, None, "levels", 0.0, {"rows": rows})
+    held = trial(
+        7,
+        verdict="held_on_level",
+        judgement={"failed": True, "level": "short", "verdict": "held_on_level"},
+        feasible=False,
+    )
+    assert "Cheaper levels" not in text_of(went_well)
+    text = text_of(
+        replace(went_well, events=[*went_well.events, said], trials=[*went_well.trials, held])
+    )
+    row = next(line for line in text.splitlines() if line.startswith("| short"))
+    for part in ("long prompts", "2.5 ± 3%", "2.0%", "0.90 over 12 pairs", "agrees"):
+        assert part in row
+    assert "retired: it lied" in text
+    assert "held\\_on\\_level" in text or "`held_on_level` short" in text
+    assert "What failed" in text
+    assert "title of held" not in text

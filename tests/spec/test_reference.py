@@ -67,6 +67,7 @@ def test_every_key_is_in_an_example_or_in_a_table() -> None:
 
 def test_the_defaults_that_it_says_are_the_defaults() -> None:
     from tuner.spec.document import Deadlines, Export, Finalists, Repeats, Search
+    from tuner.spec.levels import Climbing
     from tuner.spec.limits import Memory
     from tuner.spec.score import Gates, Weights
 
@@ -76,6 +77,7 @@ def test_the_defaults_that_it_says_are_the_defaults() -> None:
     assert (Finalists().count, Finalists().rounds) == (2, 1)
     assert Search().stop_early
     assert tuple(Repeats().model_dump().values()) == (2, 2, 4, 0.02)
+    assert tuple(Climbing().model_dump().values()) == (0.1, 3, 4, 7)
     assert Export().dir == "deploy/{study}"
     assert (Memory().host.share, Memory().device_floor.share) == (0.9, 0.02)
     assert Gates().model_dump() == {

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tuner.cli.tables import trials_table
+from tuner.cli.tables import levels_table, trials_table
 
 
 def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console) -> int:
@@ -24,6 +24,9 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
     decision = study["decision"] if study["status"] == "finished" else None
     if trials:
         console.print(trials_table(trials, winner=decision["winner"] if decision else None))
+        console.print()
+    if study.get("levels"):
+        console.print(levels_table(study["levels"]))
         console.print()
     if study["exit"] or decision is None:
         console.print(f"{study['study']}: {study['status']}: {study['reason']}", highlight=False)

@@ -118,6 +118,7 @@ def _shown(data: dict[str, Any]) -> list[str]:
             f"score:   {data['score']:,.1f}" + ("" if data["feasible"] else "  (a gate failed)"),
         ]
         lines += _gates(data["metrics"])
+    lines += _on_levels(data)
     if data["verdict"] is not None:
         lines += ["", f"verdict: {data['verdict']}"]
     judgement = data["judgement"]
@@ -126,6 +127,17 @@ def _shown(data: dict[str, Any]) -> list[str]:
         lines += [f"  {_proof(p)}" for p in judgement["evidence"]]
         lines += [f"  what to do: {judgement['advice']}"]
     return lines
+
+
+def _on_levels(data: dict[str, Any]) -> list[str]:
+    """What the trial came to on cheaper levels: no score, and on a scale of its own."""
+    found = (data["metrics"] or data["judgement"] or {}).get("levels", {})
+    lines = []
+    for name, level in found.items():
+        came = "failed" if level["score"] is None else f"{level['score']:,.1f}"
+        early = ", ended as it had settled" if level["settled"] else ""
+        lines.append(f"level {name}: {came} in {level['seconds']:.1f} s{early} (no score)")
+    return ["", *lines] if lines else []
 
 
 def _proof(proof: dict[str, Any]) -> str:

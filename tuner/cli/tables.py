@@ -12,7 +12,12 @@ from rich.table import Table
 from tuner.cli.view import say
 from tuner.quantity import format_seconds
 
-_GOOD = {"healthy": "green", "cancelled": "yellow", "interrupted": "yellow"}
+_GOOD = {
+    "healthy": "green",
+    "held_on_level": "cyan",
+    "cancelled": "yellow",
+    "interrupted": "yellow",
+}
 
 
 def trials_table(trials: Sequence[dict[str, Any]], *, winner: int | None = None) -> Table:
@@ -59,7 +64,46 @@ def verdict_text(trial: dict[str, Any]) -> str:
     if trial.get("history"):
         return f"[dim]{trial['verdict']}; {escape(trial['history'])}[/]"
     text = f"[{_GOOD.get(trial['verdict'], 'red')}]{trial['verdict']}[/]"
+    if trial.get("level"):
+        text += f" {escape(trial['level'])}"
     return f"{text} [red]misses {', '.join(trial['missed'])}[/]" if trial["missed"] else text
+
+
+def levels_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """How far each cheaper level agrees with the real one, as this study found.
+
+    Args:
+        rows: One a level, the real one last.
+    """
+    table = Table(header_style="bold", pad_edge=False)
+    for name in LEVEL_HEAD:
+        left = name in {"level", "standing"}
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(text) for text in level_texts(row)))
+    return table
+
+
+LEVEL_HEAD = ("level", "load", "measured", "held", "bias", "tau-b", "pairs", "standing")
+
+
+def level_texts(row: dict[str, Any]) -> tuple[str, ...]:
+    """A level's row, a text a column; what a level cannot have or has not shown is empty."""
+    bias, spread = row.get("bias"), row.get("spread")
+    off = "" if bias is None else f"{bias:.3g}"
+    off += "" if bias is None or spread is None else f" ± {spread:.0%}"
+    retired = row.get("retired_because")
+    standing = f"retired: {retired}" if retired else row.get("standing", "the real one")
+    return (
+        row["level"],
+        format_seconds(row["cost"]) if row["cost"] else "",
+        str(row["points"]),
+        str(row["held"]) if "tau" in row else "",
+        off,
+        f"{row['tau']:.2f}" if row.get("pairs") else "",
+        str(row["pairs"]) if "pairs" in row else "",
+        standing,
+    )
 
 
 def print_table(table: Table, console: Console) -> None:

@@ -164,6 +164,9 @@ class StudyDetail(StudySummary):
     finals: int = Field(description="Starts that are left of the finalists' repeats, about.")
     scores: list[float] = Field(description="The last 200 scores of feasible trials, in order.")
     current: CurrentTrial | None
+    levels: list[dict[str, Any]] = Field(
+        description="How far each cheaper level agrees with the real one, as far as it was said."
+    )
     decision: dict[str, Any] | None
     delivered: dict[str, str | None] | None = Field(
         description="Where the worker wrote the report and the export."
@@ -190,6 +193,7 @@ class TrialBrief(BaseModel):
     seconds: float = Field(description="With its engine up or starting, over all its attempts.")
     missed: list[str] = Field(description="The figures whose gates it did not pass.")
     history: str | None = Field(description="Why it does not count any more.")
+    level: str | None = Field(description="The cheaper level that it was held on.")
     family: Family = Field(description="What kind of end it came to, for a glance.")
 
 

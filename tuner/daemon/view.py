@@ -105,6 +105,7 @@ class Views:
             finals=_finals(ledger, row.id),
             scores=_scores(ledger, row.id),
             current=_current(ledger, row.id, found),
+            levels=_levels(ledger, row.id),
             decision=decided(ledger, row),
             delivered=delivered[-1].data if delivered else None,
             exit=ends[-1].data.get("exit") if ends else None,
@@ -163,6 +164,11 @@ def _finals(ledger: Ledger, study: int) -> int:
         (study, Origin.REPEAT, said[-1].at),
     )
     return max(0, int(said[-1].data["starts"]) - int(done))
+
+
+def _levels(ledger: Ledger, study: int) -> list[dict[str, Any]]:
+    said = ledger.events(study, kinds=["levels"])
+    return list(said[-1].data["rows"]) if said else []
 
 
 def _scores(ledger: Ledger, study: int) -> list[float]:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from tuner.errors import UserError
 from tuner.fidelity.rule import Provenance, provenance, read_bytes
+from tuner.spec.levels import REAL
 
 Key = tuple[tuple[str, str], ...]
 """A configuration: names of its columns with their values in one form, sorted by name."""
@@ -62,7 +63,11 @@ class MeasuredRow(Protocol):
 
     @property
     def metrics(self) -> dict[str, Any] | None:
-        """What was measured, by workload and by level."""
+        """What was measured, by workload."""
+
+    @property
+    def levels(self) -> dict[str, Any]:
+        """What it came to on cheaper levels, by level."""
 
     @property
     def created(self) -> float:
@@ -188,7 +193,7 @@ def canonical(value: Any) -> str:
 def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTable:
     """What a study's trials came to on one level.
 
-    A level is one that the study declared, one of its workloads, or ``score`` for the whole trial.
+    A level is one that the study declared, ``real`` for the score, or one of its workloads.
 
     Args:
         trials: The study's trials; repeats on purpose are further measurements of their point.
@@ -202,7 +207,7 @@ def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTab
     known: set[str] = set()
     first = math.inf
     for trial in trials:
-        figures = _levels(trial.metrics or {})
+        figures = _levels(trial)
         known |= figures.keys()
         if level in figures:
             rows.append(dict(_flat(trial.params, "")) | {"value": figures[level]})
@@ -219,12 +224,13 @@ def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTab
     return RawTable(source, tuple(rows))
 
 
-def _levels(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+def _levels(trial: MeasuredRow) -> dict[str, float | None]:
+    metrics = trial.metrics or {}
     found: dict[str, float | None] = {}
     for name, workload in (metrics.get("workloads") or {}).items():
         found[name] = workload["figures"].get("weighted")
-    for name, level in (metrics.get("levels") or {}).items():
+    for name, level in trial.levels.items():
         found[name] = level.get("score")
     if "score" in metrics:
-        found["score"] = metrics["score"]
+        found[REAL] = metrics["score"]
     return found

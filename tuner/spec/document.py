@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from tuner.spec.base import Duration, EnvName, Line, Seconds, Slug, Strict, Text, written_as
 from tuner.spec.flags import FlagName
+from tuner.spec.levels import Climbing, Level
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.parameter import Computed, Group, Name, Parameter, Rule
 from tuner.spec.quality import Quality
@@ -125,6 +126,8 @@ class Search(Strict):
     """What is measured again before the finalists are chosen."""
     finalists: Finalists = Finalists()
     """The measurement of the best against the baseline."""
+    climb: Climbing = Climbing()
+    """How candidates climb from level to level, where there are levels."""
 
     @model_validator(mode="after")
     def _used(self) -> Search:
@@ -179,6 +182,8 @@ class SpaceDocument(Strict):
     """What is asked of the engine."""
     workloads: Annotated[dict[Name, Workload], Field(min_length=1)] | None = None
     """Several workloads for each trial, by name."""
+    levels: tuple[Level, ...] = ()
+    """Cheaper levels of the same question, the cheapest first; the workloads themselves are the last."""
     quality: Quality = Quality()
     """What the engine must be able to do before it is measured."""
     score: Score = Score()

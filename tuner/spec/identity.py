@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from tuner.spec.document import Engine, SpaceDocument
 from tuner.spec.expression import parse
+from tuner.spec.levels import Level
 from tuner.spec.parameter import Computed, Group, Parallel, Parameter, Rule
 from tuner.spec.uses import UsedFile
 
@@ -30,6 +31,7 @@ _NOT_MEANT: Mapping[type[BaseModel], frozenset[str]] = {
     Computed: frozenset({"description"}),
     Group: frozenset({"description"}),
     Rule: frozenset({"reason"}),
+    Level: frozenset({"leaves_out"}),
 }
 """Which fields are not part of the meaning as they stand. Names that people choose never are here."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.spec.document import Engine, Export, Search, SpaceDocument
 from tuner.spec.identity import differences, spelled_out
+from tuner.spec.levels import Level
 from tuner.spec.limits import Budget, HardwareOverride, Memory
 from tuner.spec.outcomes import declared, outcomes
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
@@ -109,6 +110,16 @@ class SearchSpace:
     def loads(self) -> tuple[Load, ...]:
         """The workloads with their names, in the order of the file."""
         return tuple(Load(name, workload) for name, workload in self.document.loads.items())
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Cheaper levels of the question, the cheapest first; the real one is not among them."""
+        return self.document.levels
+
+    def loads_on(self, level: Level) -> tuple[Load, ...]:
+        """The workloads that are asked on a cheaper level."""
+        whole = self.document.loads
+        return tuple(Load(name, change.of(whole[name])) for name, change in level.changes.items())
 
     @property
     def quality(self) -> Quality:

@@ -81,7 +81,8 @@ def briefs(
     """
     rows = ledger.db.rows(
         "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
-        " created, ended, history, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads"
+        " created, ended, history, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads,"
+        " json_extract(judgement, '$.level') AS level"
         " FROM trials WHERE study=? AND number>? AND (? OR history IS NULL)"
         " ORDER BY number LIMIT ?",
         (study, after, history, limit),

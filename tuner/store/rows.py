@@ -91,6 +91,14 @@ class TrialRow:
         """Whether an engine was ever started for it."""
         return self.attempt > 0
 
+    @property
+    def levels(self) -> dict[str, Any]:
+        """What it came to on cheaper levels, by level; only in rows that were read whole."""
+        for found in (self.metrics, self.judgement):
+            if found is not None and "levels" in found:
+                return dict(found["levels"])
+        return {}
+
 
 @dataclass(frozen=True, slots=True)
 class Carried:

@@ -43,6 +43,7 @@ class Study:
         device_env: Variables that show its engines the devices that it may use.
         model_facts: What is known of each model, by its name, read when first asked for.
         plans: Loads by workload, built once an engine can count tokens.
+        level_plans: The same of each cheaper level, by its name.
     """
 
     ledger: Ledger
@@ -62,6 +63,7 @@ class Study:
     device_env: dict[str, str] = field(default_factory=dict)
     model_facts: dict[str, ModelFacts] = field(default_factory=dict)
     plans: dict[str, Prepared] = field(default_factory=dict)
+    level_plans: dict[str, dict[str, Prepared]] = field(default_factory=dict)
 
     @property
     def cancelled(self) -> threading.Event:

@@ -10,7 +10,18 @@ from typing import Any
 from tuner.store.ledger import Ledger
 
 DURABLE = frozenset(
-    {"search_over", "simpler", "finalists", "decision", "delivered", "retry", "quarantine", "note"}
+    {
+        "search_over",
+        "simpler",
+        "finalists",
+        "decision",
+        "delivered",
+        "retry",
+        "quarantine",
+        "note",
+        "level",
+        "levels",
+    }
 )
 """Kinds that are kept in the ledger when they are said. ``study``, ``plan``, ``stage`` and ``told`` the
 ledger keeps by itself, together with what they tell of; the others only tell those who watch now."""

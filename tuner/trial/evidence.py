@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
 from tuner.load.record import Record
+from tuner.trial.climbing import Held
 from tuner.trial.early import Worse
 from tuner.verdict import (
     Asked,
@@ -40,6 +42,8 @@ class Ending:
         non_finite: Proof of NaN or infinite numbers in the answers.
         doing: What it was asked when it ended, in words.
         worse: Why it was ended early though nothing is wrong with it.
+        held: Why it does not climb from a cheaper level, though nothing is wrong with it.
+        levels: What it came to on each cheaper level.
         kills_before: Count of the kernel's out-of-memory kills before the start.
         devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
@@ -58,6 +62,8 @@ class Ending:
     non_finite: str | None = None
     doing: str | None = None
     worse: Worse | None = None
+    held: Held | None = None
+    levels: dict[str, dict[str, Any]] = field(default_factory=dict)
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
@@ -90,6 +96,7 @@ class Ending:
             or self.probes
             or self.answers is not None
             or self.worse is not None
+            or self.held is not None
             or self.non_finite is not None
             or self.exit is not None
             or self.findings

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tuner.spec import Assignment, Point, assignment
 from tuner.store.rows import Origin, TrialRow
+from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
 from tuner.trial.decision import standings
 from tuner.trial.finalists import Repeat, outstanding, schedule
@@ -61,18 +62,26 @@ class Finals:
         less = self._simpler(number)
         if less is None:
             return number
-        same = [t for t in self._trials() if t.params == less.params and t.repeats is None]
+        same = self._own(less.params)
         if not same:
             self._offer(
                 Origin.SIMPLER, less.params, assignment(study.space, less.params, study.context)
             )
-            same = [t for t in self._trials() if t.params == less.params and t.repeats is None]
+            same = self._own(less.params)
         if same[0].origin is Origin.BASELINE:
             study.voice.say("note", text=f"all that finalist {number} changes did nothing")
             return None
         told = all(inert["told"] for inert in less.inert)
         good = as_good(same[0], number, self._trials(), told=told)
         return same[0].number if good else number
+
+    def _own(self, params: Point) -> list[TrialRow]:
+        """The trials of a point itself; one that a cheaper level held has no score to go by."""
+        return [
+            t
+            for t in self._trials()
+            if t.params == params and t.repeats is None and t.verdict != HELD
+        ]
 
     def _simpler(self, number: int) -> Simpler | None:
         """A finalist without what did nothing. What was found once stays found, also on resuming."""

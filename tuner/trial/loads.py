@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from tuner.launch.base import Launch
 from tuner.load.endpoint import Endpoint
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
@@ -13,16 +16,30 @@ from tuner.load.tokens import ServerTokens
 from tuner.load.workloads.declared import Prepared, prepare
 from tuner.score.measure import measure
 from tuner.score.rank import Standing, stand
+from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
+from tuner.trial.climbing import EVENT, Climbing
 from tuner.trial.context import Study
 from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
 from tuner.trial.guarded import EitherFlag, LoadGuard
+from tuner.trial.levelload import LevelLoad
 from tuner.trial.outcome import Measured, level_weights
 from tuner.trial.repeats import study_noise
+from tuner.trial.settled import SettledWatch
 
 _PROBE_TIMEOUT = 120.0
 _SEARCHED = frozenset({Origin.FIRST, Origin.SEARCH})
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """One load: its phase and name in files and for those who watch, and what may end it."""
+
+    phase: str
+    name: str
+    plan: Plan
+    settled: SettledWatch | None = None
 
 
 class Loads:
@@ -34,6 +51,7 @@ class Loads:
 
     def __init__(self, study: Study) -> None:
         self._study = study
+        self._climbing = Climbing(study.ledger, study.row.id, study.space)
 
     def plans(self, endpoint: Endpoint) -> dict[str, Prepared]:
         """The warm-up and the levels of each workload; the same for all trials of the study."""
@@ -51,7 +69,7 @@ class Loads:
         """Ask one streamed chat: an engine that cannot answer it has no business under load."""
         chat = Turn((Message("user", "Say something."),), max_tokens=4)
         plan = Plan("probe", 0, (Session((chat,)),), Closed(1), request_timeout_s=_PROBE_TIMEOUT)
-        result = self._send(trial, "probe", "chat", plan, endpoint, launch, ending)
+        result = self._send(trial, _Sent("probe", "chat", plan), endpoint, launch, ending)
         answer = result.records[0]
         if not answer.ok and not ending.failed:
             ending.broken = answer
@@ -59,34 +77,93 @@ class Loads:
     def warm(self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending) -> None:
         """Send load of each workload's own shape that is not counted."""
         for name, prepared in self.plans(endpoint).items():
-            self._send(trial, "warm", name, prepared.warm_up, endpoint, launch, ending)
+            self._send(trial, _Sent("warm", name, prepared.warm_up), endpoint, launch, ending)
             if ending.failed:
                 return
 
     def measure(
         self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending
     ) -> Measured | None:
-        """Send the workloads one after the other; None when the engine did not live through them."""
+        """Send the workloads one after the other, those of cheaper levels first.
+
+        Returns:
+            What the workloads came to; None when the engine did not live through them, or when a
+            cheaper level has shown that they need not be sent.
+        """
+        levels = self._climbing.levels(trial)
+        if not self._climb(trial, levels, endpoint, launch, ending):
+            return None
         standings: dict[str, Standing] = {}
+        seconds = 0.0
         for prepared in self.plans(endpoint).values():
             for plan in prepared.levels:
-                result = self._send(trial, "measure", plan.workload, plan, endpoint, launch, ending)
+                sent = _Sent("measure", plan.workload, plan)
+                result = self._send(trial, sent, endpoint, launch, ending)
                 if ending.failed:
                     return None
                 found = measure(result.records, wall_s=result.wall_s)
+                seconds += result.wall_s
                 standings[plan.workload] = stand(found, self._study.gates, self._study.weights)
-        return Measured(standings, level_weights(self._study.space))
+        measured = Measured(standings, level_weights(self._study.space))
+        if self._climbing.any and trial.block is None:
+            self._tell_level(trial, REAL, measured.comparable, seconds)
+        return measured
 
-    def _send(
+    # --- cheaper levels --------------------------------------------------------------------------
+
+    def _climb(
         self,
         trial: TrialRow,
-        phase: str,
-        name: str,
-        plan: Plan,
+        levels: Sequence[str],
         endpoint: Endpoint,
         launch: Launch,
         ending: Ending,
+    ) -> bool:
+        """Measure a trial on cheaper levels; whether it goes on to the next."""
+        found: dict[str, float | None] = {}
+        for level in self._study.space.levels:
+            if level.name not in levels:
+                continue
+            on = LevelLoad(self._study.gates, self._study.weights, settles=level.until_settled)
+            for prepared in self._level_plans(level, endpoint).values():
+                for plan in prepared.levels:
+                    watch = on.watch(plan)
+                    sent = _Sent(f"level-{level.name}", plan.workload, plan, watch)
+                    result = self._send(trial, sent, endpoint, launch, ending)
+                    if ending.failed:
+                        return False
+                    on.take(result, watch)
+            measured = on.measured(self._study.space.loads_on(level))
+            found[level.name] = measured.comparable
+            ending.levels[level.name] = on.as_json(measured)
+            self._tell_level(trial, level.name, measured.comparable, on.seconds)
+            ending.held = self._climbing.held(trial, found)
+            if ending.held is not None:
+                return False
+        return True
+
+    def _tell_level(self, trial: TrialRow, level: str, value: float | None, seconds: float) -> None:
+        said = self._climbing.said(trial, level, value, seconds)
+        self._study.voice.say(EVENT, trial.number, **said)
+
+    def _level_plans(self, level: Level, endpoint: Endpoint) -> dict[str, Prepared]:
+        """The loads of a cheaper level; the same for all trials of the study."""
+        known = self._study.level_plans
+        if level.name not in known:
+            folder = self._study.space.source.folder
+            with ServerTokens(endpoint) as tokens:
+                known[level.name] = {
+                    load.name: prepare(load.name, load.workload, tokens=tokens, folder=folder)
+                    for load in self._study.space.loads_on(level)
+                }
+        return known[level.name]
+
+    # --- one load --------------------------------------------------------------------------------
+
+    def _send(
+        self, trial: TrialRow, sent: _Sent, endpoint: Endpoint, launch: Launch, ending: Ending
     ) -> LoadResult:
+        phase, name, plan, settled = sent.phase, sent.name, sent.plan, sent.settled
         early = self._early(trial, name) if phase == "measure" else None
         guard = LoadGuard(launch, self._study.cancelled, stall=plan.request_timeout_s)
         done: list[bool] = []
@@ -95,6 +172,8 @@ class Loads:
             guard.progress()
             if early is not None:
                 early.take(record)
+            if settled is not None:
+                settled.take(record)
             done.append(record.ok)
             self._study.voice.say(
                 "load",
@@ -106,7 +185,8 @@ class Loads:
                 ok=sum(done),
             )
 
-        stop = guard if early is None else EitherFlag(guard, early)
+        wish = early or settled
+        stop = guard if wish is None else EitherFlag(guard, wish)
         result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=stop)
         folder = self._study.trial_folder(trial.number, trial.attempt)
         write_records(folder / f"{phase}-{name}.jsonl", result.records)
@@ -122,7 +202,8 @@ class Loads:
     def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
         """Watches a load of the search for being clearly worse; None where nothing may be said.
 
-        With several workloads one of them does not decide, and repeats are measured to their end.
+        With several workloads one of them does not decide. Repeats are measured to their end, and so
+        are the trials that levels are held against.
         """
         study = self._study
         search = study.space.search
@@ -130,6 +211,7 @@ class Loads:
             not search.stop_early
             or len(level_weights(study.space)) > 1
             or trial.origin not in _SEARCHED
+            or self._climbing.is_anchor(trial)
         ):
             return None
         trials = study.ledger.trials(study.row.id, light=True)

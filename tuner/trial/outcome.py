@@ -10,6 +10,7 @@ from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
 from tuner.score.rank import Standing, Tier, pessimistic_constraints
 from tuner.spec import SearchSpace
+from tuner.spec.space import Load
 
 _FAILED = "start"
 
@@ -50,6 +51,13 @@ class Measured:
         """What the failed gates of all workloads lack together."""
         return sum(s.shortfall for s in self.standings.values())
 
+    @property
+    def comparable(self) -> float | None:
+        """The score, where it says something beside others of its level: of a complete population."""
+        score = self.score
+        whole = self.tier is not Tier.INCOMPLETE
+        return score if whole and score is not None and score > 0 else None
+
     def constraints(self) -> dict[str, float]:
         """Violations for the sampler, by name; at most 0 is feasible."""
         found = {_FAILED: -1.0}
@@ -78,8 +86,13 @@ class Measured:
 
 def level_weights(space: SearchSpace) -> dict[str, float]:
     """What each measured level counts in the score: a workload's weight, shared by its levels."""
+    return weights_of_loads(space.loads)
+
+
+def weights_of_loads(loads: Sequence[Load]) -> dict[str, float]:
+    """The same for workloads of whichever level."""
     found: dict[str, float] = {}
-    for load in space.loads:
+    for load in loads:
         names = level_names(load.name, load.workload)
         found |= {name: load.weight / len(names) for name in names}
     return found

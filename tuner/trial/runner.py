@@ -20,6 +20,7 @@ from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
+from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import environment
@@ -216,6 +217,7 @@ class TrialRunner:
                 "memory_floor": list(floor.reasons),
                 "quality": {**self._probing.found(live.trial), "after": after},
                 "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
+                **_levels(live.ending),
             },
             score=measured.score,
             feasible=measured.feasible and floor.ok,
@@ -288,7 +290,12 @@ class TrialRunner:
 def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
     """What the ledger is to say of a trial's end."""
     if ending.worse is not None and not judgement.failed:
-        return {"verdict": CLEARLY_WORSE, "judgement": ending.worse.as_json()}
+        return {
+            "verdict": CLEARLY_WORSE,
+            "judgement": {**ending.worse.as_json(), **_levels(ending)},
+        }
+    if ending.held is not None and not judgement.failed:
+        return {"verdict": HELD, "judgement": {**ending.held.as_json(), **_levels(ending)}}
     found = {
         "verdict": str(judgement.verdict) if judgement.failed else "healthy",
         "judgement": judgement_json(judgement),
@@ -307,6 +314,11 @@ def stopped_on_failure(launch: Launch) -> Iterator[None]:
     except BaseException:
         launch.stop(at_once=True)
         raise
+
+
+def _levels(ending: Ending) -> dict[str, Any]:
+    """What a trial came to on cheaper levels; nothing in a study without them."""
+    return {"levels": ending.levels} if ending.levels else {}
 
 
 def _wait_json(waited: Waited) -> dict[str, Any]:

@@ -20,9 +20,11 @@ from tuner.spec import (
     violations,
 )
 from tuner.spec.deployment import Deployment
+from tuner.spec.levels import REAL
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
+from tuner.trial.climbing import HELD, Climbing
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision, decide
 from tuner.trial.early import CLEARLY_WORSE
@@ -70,12 +72,17 @@ class StudyRunner:
         self._foresight = Foresight(study)
         self._margins = Margins(study)
         self._finals = Finals(study, again=self.again, offer=self._offer)
+        self._climbing = Climbing(study.ledger, study.row.id, study.space)
+        self._entry = REAL
         self._began = time.monotonic()
-        settings = study.space.search
-        self._sampler = Sampler(
-            axes(study.space, study.context),
+        self._sampler = self._new_sampler()
+
+    def _new_sampler(self) -> Sampler:
+        settings = self._study.space.search
+        return Sampler(
+            axes(self._study.space, self._study.context),
             kind=settings.sampler,
-            seed=study.space.seed,
+            seed=self._study.space.seed,
             startup=settings.startup,
         )
 
@@ -108,6 +115,7 @@ class StudyRunner:
         if self._stopped:
             return None
         decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
+        self._say_levels()
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -116,7 +124,8 @@ class StudyRunner:
         return decision
 
     def _restore(self) -> None:
-        self._sampler.restore(told_history(self._trials()))
+        self._entry = self._climbing.entry
+        self._sampler.restore(self._told_history())
         self.take_up()
 
     def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
@@ -169,7 +178,14 @@ class StudyRunner:
     def _search(self) -> None:
         rejected = 0
         while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
+            held = self._climbing.next_up(self._trials())
+            if held is not None and self._turn_of_held():
+                self._climb(held)
+                continue
             chosen = self._sampler.ask(len(self._trials()), self._known.taken())
+            if chosen is None and held is not None:
+                self._climb(held)
+                continue
             if chosen is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
@@ -179,6 +195,25 @@ class StudyRunner:
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
             self._study.voice.say("search_over", trials=len(self._trials()))
+            self._say_levels()
+
+    def _turn_of_held(self) -> bool:
+        """Whether it is the turn of a point that was held and may climb now: after each new point."""
+        trials = self._trials()
+        last = trials[-1].assignment
+        return not any(t.verdict == HELD and t.assignment == last for t in trials[:-1])
+
+    def _climb(self, held: TrialRow) -> None:
+        """Measure a point further that a cheaper level held back."""
+        study = self._study
+        text = f"trial {held.number} climbs after all: what held it does not hold any more"
+        study.voice.say("note", text=text)
+        trial = study.ledger.trial(study.row.id, held.number)
+        self._offer(Origin.SEARCH, trial.params, trial.assignment or {})
+
+    def _say_levels(self) -> None:
+        if self._climbing.any:
+            self._study.voice.say("levels", rows=self._climbing.report())
 
     def again(self, repeat: Repeat) -> None:
         """Measure a trial again, on an engine of its own."""
@@ -258,10 +293,32 @@ class StudyRunner:
             "best": self._is_best(trial, feasible=feasible),
         }
         trial = self._study.ledger.advance(trial, Stage.TOLD, say=said, **lesson)
-        told = _told(trial)
+        self._teach(trial)
+        self._study.voice.say("told", trial.number, **said)
+
+    def _teach(self, trial: TrialRow) -> None:
+        """Tell the sampler; all of it anew where the level that it learns from has changed."""
+        if self._climbing.entry != self._entry:
+            for level, why in self._climbing.state().retired.items():
+                self._study.voice.say("note", text=f"level {level} rejects nobody any more: {why}")
+            self._entry = self._climbing.entry
+            self._sampler = self._new_sampler()
+            self._sampler.restore(self._told_history())
+            return
+        told = self._told(trial)
         if told is not None:
             self._sampler.tell(told)
-        self._study.voice.say("told", trial.number, **said)
+
+    def _told(self, trial: TrialRow) -> Told | None:
+        """What the sampler learns of a trial: values of one level alone, never of two."""
+        if self._entry == REAL:
+            return _told(trial)
+        failed = trial.value == 0.0 and trial.score is None
+        value = trial.value if failed else self._climbing.value(trial)
+        return None if value is None else _told(trial, value)
+
+    def _told_history(self) -> list[Told]:
+        return [told for trial in self._trials() if (told := self._told(trial)) is not None]
 
     def _is_best(self, trial: TrialRow, *, feasible: bool | None) -> bool:
         """Whether a trial of the search scored above all before it."""
@@ -284,6 +341,11 @@ class StudyRunner:
         over = judgement.get("violation") or 1.0
         loads = level_weights(self._study.space)
         vector = failed_constraints(self._study.gates, loads, over)
+        if trial.verdict == HELD:  # no value: what it came to is of another level
+            return {
+                "feasible": False,
+                "constraints": self._with_margin(unjudged_constraints(vector), deployment),
+            }
         if trial.verdict == CLEARLY_WORSE:
             return {
                 "feasible": False,
@@ -343,18 +405,23 @@ def told_history(trials: Sequence[TrialRow]) -> list[Told]:
     return [told for trial in trials if (told := _told(trial)) is not None]
 
 
-def _told(trial: TrialRow) -> Told | None:
-    """What the sampler was, or is to be, told of a trial; None where it learns nothing."""
-    known = (
-        trial.value is not None and trial.assignment is not None and trial.constraints is not None
-    )
+def _told(trial: TrialRow, value: float | None = None) -> Told | None:
+    """What the sampler was, or is to be, told of a trial; None where it learns nothing.
+
+    Args:
+        trial: The trial.
+        value: What it came to on a cheaper level, where the sampler learns from that one.
+    """
+    of_level = value is not None
+    value = trial.value if value is None else value
+    known = value is not None and trial.assignment is not None and trial.constraints is not None
     if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
         return None
     return Told(
         trial.assignment or {},
-        trial.value or 0.0,
+        value or 0.0,
         trial.constraints or {},
-        ended_early=trial.verdict == CLEARLY_WORSE,
+        ended_early=trial.verdict == CLEARLY_WORSE and not of_level,
     )
 
 

@@ -81,6 +81,7 @@ def trial_json(trial: TrialRow) -> dict[str, Any]:
         "feasible": trial.feasible,
         "constraints": trial.constraints,
         "metrics": trial.metrics,
+        "level": (trial.judgement or {}).get("level"),
         "created": trial.created,
         "ended": trial.ended,
         "history": trial.history,

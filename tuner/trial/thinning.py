@@ -88,7 +88,7 @@ def thin(ledger: Ledger, limit: int) -> Thinned:
 
 _TELEMETRY, _WARM, _MEASURED = (
     ("telemetry.jsonl",),
-    ("warm-*.jsonl", "probe-*.jsonl"),
+    ("warm-*.jsonl", "probe-*.jsonl", "level-*.jsonl"),
     ("measure-*.jsonl",),
 )
 _ORDER: tuple[tuple[tuple[str, ...], Literal["pack", "remove"]], ...] = (

@@ -35,7 +35,7 @@ _LABELS: Final[Mapping[Family, str]] = {
     Family.REFUSED: "refused",
     Family.CRASHED: "crash or hang",
     Family.WRONG: "wrong answers or configuration",
-    Family.WORSE: "clearly worse, ended early",
+    Family.WORSE: "ended early: worse than others",
     Family.OUTSIDE: "not its doing",
     Family.OPEN: "not over",
 }
@@ -71,6 +71,7 @@ _FAMILIES: Final[Mapping[Verdict, Family]] = {
 _OTHERS: Final[Mapping[str, Family]] = {
     "rejected_by_rule": Family.REFUSED,  # no engine was started
     "clearly_worse": Family.WORSE,  # its engine was healthy
+    "held_on_level": Family.WORSE,  # so was this one's
 }
 """What the ledger keeps besides the verdicts over engines."""
 

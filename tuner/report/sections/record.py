@@ -63,6 +63,8 @@ def _trial_row(material: Material, trial: TrialRow) -> list[Any]:
     gates = missed(trial)
     verdict = one_line(trial.verdict or str(trial.stage))
     shown = words(verdict if verdict == "healthy" else code(verdict))
+    level = (trial.judgement or {}).get("level")
+    shown = words(*shown, f" {one_line(level)}") if level else shown
     return [
         str(trial.number),
         _point(material, trial),
@@ -85,6 +87,7 @@ def _point(material: Material, trial: TrialRow) -> Words:
 def failures(material: Material) -> Iterator[Block]:
     """Every failure with the lines that prove it; those of one kind stand together."""
     failed = [t for t in material.trials if t.judgement and t.judgement["failed"]]
+    failed = [t for t in failed if "level" not in (t.judgement or {})]  # held, and nothing is wrong
     if not failed:
         return
     yield Heading("What failed, and the proof")

@@ -55,6 +55,17 @@ def idle(document: SpaceDocument) -> Iterator[Idle]:
                 "leave it out",
             )
         yield from _workload(place, load)
+    yield from _levels(document)
+
+
+def _levels(document: SpaceDocument) -> Iterator[Idle]:
+    """Loads of cheaper levels that are too small for the concurrency that they kept."""
+    for index, level in enumerate(document.levels):
+        for name, change in level.changes.items():
+            place: Place = ("levels", index)
+            for where, said, mend in _workload(place, change.of(document.loads[name])):
+                if where[-1] == "concurrency":
+                    yield place, f"{level.name}: {said}", mend
 
 
 def _written(model: BaseModel, name: str) -> bool:

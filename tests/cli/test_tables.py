@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+
+from tuner.cli.inspect import _shown
+from tuner.cli.tables import levels_table, verdict_text
+
+SHORT: dict[str, Any] = {
+    "level": "short", "cost": 12.0, "points": 9, "held": 5, "standing": "agrees", "pairs": 12,
+    "tau": 0.9, "bias": 2.5, "spread": 0.03, "retired_because": None,
+}  # fmt: skip
+REAL: dict[str, Any] = {
+    "level": "real", "cost": 90.0, "points": 4, "held": 0, "retired_because": None
+}  # fmt: skip
+
+
+def printed(rows: list[dict[str, Any]]) -> list[str]:
+    console = Console(width=160, no_color=True)
+    with console.capture() as capture:
+        console.print(levels_table(rows))
+    return [line.replace("│", " ") for line in capture.get().splitlines() if "│" in line]
+
+
+def test_a_table_of_levels() -> None:
+    short, real = printed([SHORT, REAL])
+    assert short.split() == [
+        "short",
+        "12.0",
+        "s",
+        "9",
+        "5",
+        "2.5",
+        "±",
+        "3%",
+        "0.90",
+        "12",
+        "agrees",
+    ]
+    assert real.split()[-3:] == ["the", "real", "one"]
+
+
+def test_a_level_that_was_retired_or_never_measured() -> None:
+    gone = {**SHORT, "retired_because": "tau-b 0.1 over 7 pairs is below 0.4"}
+    none = {**SHORT, "cost": None, "pairs": 0, "bias": None, "spread": None, "standing": "unproven"}
+    first, second = printed([gone, none])
+    assert "retired: tau-b 0.1" in first
+    assert second.split() == ["short", "9", "5", "0", "unproven"]
+
+
+def test_a_held_trial_is_marked_with_its_level() -> None:
+    held = {"verdict": "held_on_level", "missed": [], "level": "short"}
+    assert verdict_text(held) == "[cyan]held_on_level[/] short"
+    assert "short" not in verdict_text({**held, "level": None})
+
+
+def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
+    levels = {
+        "short": {"score": 1234.5, "seconds": 3.25, "settled": {}},
+        "long": {"score": None, "seconds": 9.0, "settled": {"main": "why"}},
+    }
+    data: dict[str, Any] = {
+        "trial": 4, "origin": "search", "stage": "told", "attempt": 1, "history": None, "params": {},
+        "deployment": {"argv": [], "env": {}}, "stages": {}, "score": None, "metrics": None,
+        "verdict": "held_on_level",
+        "judgement": {
+            "failed": True, "title": "t", "evidence": [], "advice": "a", "levels": levels
+        },
+    }  # fmt: skip
+    lines = _shown(data)
+    assert "level short: 1,234.5 in 3.2 s (no score)" in lines
+    assert "level long: failed in 9.0 s, ended as it had settled (no score)" in lines

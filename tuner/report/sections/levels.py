@@ -1,0 +1,69 @@
+"""Cheaper levels: what they left out, and how far this study showed that they can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tuner.quantity import format_seconds
+from tuner.report.blocks import Block, Heading, paragraph, table
+from tuner.report.material import Material
+from tuner.report.text import one_line
+
+_HEAD = (
+    "level",
+    "leaves out",
+    "load",
+    "points",
+    "held",
+    "real / level",
+    "noise",
+    "tau-b",
+    "regret",
+    "standing",
+)
+
+
+def levels(material: Material) -> Iterator[Block]:
+    """A table of the levels; nothing in a study without them."""
+    said = [event.data["rows"] for event in material.events if event.kind == "levels"]
+    if not said:
+        return
+    yield Heading("Cheaper levels")
+    yield table(_HEAD, [_row(row) for row in said[-1]], numeric=(2, 3, 4, 5, 6, 7, 8))
+    yield paragraph(
+        "Every trial was measured on the cheaper levels first. What it came to there is no score: it "
+        "was compared with others of the same level alone. Held trials were not asked the real load, "
+        "and cannot win. Bias and agreement come from the points that were measured on both; tau-b "
+        "counts only pairs that the real level tells apart from noise."
+    )
+
+
+def _row(row: Mapping[str, Any]) -> list[str]:
+    real = "standing" not in row
+    retired = row.get("retired_because")
+    why = one_line(str(row.get("why", "")))
+    standing = f"retired: {one_line(retired)}" if retired else f"{row.get('standing')}: {why}"
+    return [
+        one_line(row["level"]),
+        one_line(row["leaves_out"] or "") if not real else "nothing",
+        format_seconds(row["cost"]) if row["cost"] else "",
+        str(row["points"]),
+        "" if real else str(row["held"]),
+        _bias(row),
+        _share(row.get("sigma")),
+        f"{row['tau']:.2f} over {row['pairs']} pairs" if row.get("pairs") else "",
+        _share(row.get("regret")),
+        "the real one" if real else standing,
+    ]
+
+
+def _bias(row: Mapping[str, Any]) -> str:
+    bias, spread = row.get("bias"), row.get("spread")
+    if bias is None:
+        return ""
+    return f"{bias:.3g}" if spread is None else f"{bias:.3g} ± {spread:.0%}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
