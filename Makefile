@@ -4,11 +4,12 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 
-.PHONY: help tune test test-fast test-slow test-engine test-docker lint format clean-venv
+.PHONY: help tune test test-fast test-slow test-engine test-browser test-docker lint format clean-venv
 help:
 	@echo "make tune       build the engine, tune it, write deploy/local-cpu/computility-run.yaml"
 	@echo "make test       the whole test suite, a short study on the real engine included"
 	@echo "make test-fast  what needs no engine, in under two minutes"
+	@echo "make test-browser the page in a real Chromium; its pictures are left in artifacts/browser"
 	@echo "make test-docker  the container tests, with a Docker daemon of their own (root, Debian)"
 	@echo "make lint       ruff, mypy, import-linter"
 
@@ -37,6 +38,10 @@ test-slow: .venv/.dev
 
 test-engine: .venv/.dev
 	$(BIN)/pytest -m "engine and not docker"
+
+# Needs root on Debian where there is no Chromium: it is installed then.
+test-browser: .venv/.dev
+	chromium="$$(.ci/chromium-up)" && TUNER_CHROMIUM="$$chromium" $(BIN)/pytest -m browser
 
 # Needs root on Debian: starts a Docker daemon of its own, and leaves it running for the next time.
 test-docker: .venv/.dev

@@ -10,10 +10,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize, sync_playwright
 
 from tests.daemon.conftest import keeper, world
 from tuner.daemon.app import make_app
@@ -26,7 +27,7 @@ __all__ = ["keeper", "world"]
 
 TOKEN = "t" * 43
 ARTIFACTS = Path(__file__).parents[2] / "artifacts" / "browser"
-_SIZE = {"width": 1320, "height": 900}
+_SIZE: ViewportSize = {"width": 1320, "height": 900}
 
 
 def chromium() -> str:
@@ -101,12 +102,12 @@ class Looker:
 
 @pytest.fixture
 def looker(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Looker]:
-    """Somebody who looks; in the colours of the mark ``dark``, else in light ones."""
-    scheme = getattr(request, "param", "light")
+    """Somebody who looks; in the colours of the parameter, else in light ones."""
+    scheme: Literal["light", "dark"] = getattr(request, "param", "light")
     context = browser.new_context(
         viewport=_SIZE,
         color_scheme=scheme,
-        accept_downloads=True,  # type: ignore[arg-type]  # a word of Playwright's
+        accept_downloads=True,
     )
     one = Looker(context, context.new_page())
     one.page.set_default_timeout(20_000)

@@ -46,6 +46,9 @@ def test_a_running_study_updates_without_reload(
         now = page.locator("section", has=page.get_by_role("heading", name="Now"))
         expect(now).to_contain_text("Trial 0", timeout=60_000)
         expect(now).to_contain_text("start", timeout=60_000)
+        machine = page.get_by_role("img", name="Memory, the last minutes")
+        expect(machine).to_be_visible(timeout=60_000)
+        expect(machine.locator("canvas")).to_be_visible()
         looker.picture("study-running")
         rows = page.locator(".list tbody tr[data-row]")
         expect(rows.first).to_contain_text("healthy", timeout=60_000)
@@ -54,6 +57,7 @@ def test_a_running_study_updates_without_reload(
         found = until(client, "alive", "finished")
         expect(rows).to_have_count(found["trials"])
         assert found["trials"] > seen  # more came while it was looked at
+        expect(machine).to_be_hidden()
         expect(page.locator(".happenings")).to_contain_text("the study is finished")
         assert page.evaluate("window.sameDocument") is True
         looker.picture("study-finished")

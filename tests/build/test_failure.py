@@ -17,6 +17,11 @@ from tuner.errors import BuildFailed, NoSpaceLeft
         ("Failed to resolve: Temporary failure in name resolution", "cannot be reached"),
         ("error: command 'g++' failed: No such file or directory", "apt-get install g++"),
         ("OSError: libnuma.so.1: cannot open shared object file: No such file", "libnuma.so.1"),
+        ('docker: could not select device driver "" with capabilities: [[gpu]]', "toolkit"),
+        (
+            'error gathering device information while adding custom device "/dev/iluvatar0"',
+            "/dev/iluvatar0 is not there",
+        ),
         ("#12 3.456 mend: use another base\n#12 ERROR", "use another base"),
     ],
 )

@@ -270,6 +270,31 @@ def test_the_bi100_recipe_on_a_base_of_the_vendors_shape(
         docker("image", "rm", "--force", base)
 
 
+def test_the_cuda_recipe_says_what_is_missing_where_there_is_no_device(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """vLLM's image is not to be had here: on a base without vLLM all is built, and verify says what lacks."""
+    monkeypatch.setenv("TUNER_BASE_IMAGE", BASE)
+    _build_tools("cuda", wheels := tmp_path / "wheels")
+    recipe = load_recipe("cuda")
+    engine = build_engine(recipe, cache=cache, launch="docker", wheelhouse=wheels)
+    try:
+        assert engine.container.resource == "nvidia.com/gpu"
+        results = {result.name: result for result in verify_engine(engine, recipe)}
+        assert results["enginex"].ok
+        assert results["plugin"].ok
+        for name in ("torch", "vllm", "server"):
+            assert not results[name].ok
+        assert "No module named 'vllm'" in results["vllm"].detail
+        assert "NVIDIA container toolkit" in (results["torch"].mend or "")
+        if (
+            "devices" in results
+        ):  # docker has no runtime for them; where it has, torch says that there are none
+            assert "NVIDIA container toolkit" in (results["devices"].mend or "")
+    finally:
+        docker("image", "rm", "--force", str(engine.image))
+
+
 _ARGS = "/usr/local/corex/{}/python3/dist-packages/vllm/engine/arg_utils.py"
 
 
@@ -289,21 +314,13 @@ def _stand_in(place: Path, wheels: Path) -> str:
     tag = "tuner-test/bi100-stand-in:1"
     status, said = docker("build", "--tag", tag, str(context), merged=True)
     assert status == 0, said
-    python = shutil.which("python3.11") or "python3"
-    lock = ROOT / "engine" / "recipes" / "bi100" / "build-tools.txt"
-    subprocess.run(
-        [
-            python,
-            "-m",
-            "pip",
-            "download",
-            "--quiet",
-            "--no-deps",
-            "--dest",
-            wheels,
-            "--requirement",
-            lock,
-        ],
-        check=True,
-    )
+    _build_tools("bi100", wheels)
     return tag
+
+
+def _build_tools(recipe: str, wheels: Path) -> None:
+    """Download what builds enginex into a wheelhouse, for the Python of the base image."""
+    python = shutil.which("python3.11") or "python3"
+    lock = ROOT / "engine" / "recipes" / recipe / "build-tools.txt"
+    options = ["--quiet", "--no-deps", "--dest", str(wheels), "--requirement", str(lock)]
+    subprocess.run([python, "-m", "pip", "download", *options], check=True)

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import shutil
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tuner.build import load_recipe, recipe_names
 from tuner.errors import RecipeError
@@ -65,6 +68,23 @@ def test_the_cpu_lock_files_pin_every_package_once(data_dir: Path) -> None:
                 assert version, f"{file.name}: {line}"
                 seen.append(name.lower())
     assert len(seen) == len(set(seen)) > 100
+
+
+def test_tuner_and_an_engine_fit_into_one_environment(data_dir: Path) -> None:
+    """What ``pip install enginex-tuner[engine]`` must find: no requirement of tuner's excludes vLLM's."""
+    lines = (data_dir / "engine" / "recipes" / "cpu" / "requirements.txt").read_text().splitlines()
+    pinned = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    known = {canonicalize_name(one.name): str(one.specifier)[2:] for one in pinned}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shared = [
+        one
+        for one in map(Requirement, project["dependencies"])
+        if canonicalize_name(one.name) in known
+    ]
+    assert len(shared) > 8
+    for one in shared:
+        version = known[canonicalize_name(one.name)]
+        assert one.specifier.contains(version), f"{one} excludes the engine's {version}"
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(data_dir: Path) -> None:

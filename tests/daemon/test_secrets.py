@@ -59,7 +59,8 @@ def test_it_is_in_no_output_of_a_study(
         assert "using token [MY_TOKEN], that is" in live
         until(client, "fake", "finished")
         files = [f"artifacts/{one['path']}" for one in client.get("/v1/studies/fake/artifacts")]
-        own = ["trials", "trials/0", "report", "export", "space", "log", *files]
+        forms = [f"export?trial=0&format={form}" for form in ("shell", "systemd")]
+        own = ["trials", "trials/0", "report", "export", *forms, "space", "log", *files]
         paths = ["/v1/studies/fake", *(f"/v1/studies/fake/{path}" for path in own)]
         paths += ["/v1/studies", "/v1/health", "/metrics"]
         texts = [live, heard(client), *(client.text(path).text for path in paths)]

@@ -201,6 +201,13 @@ def test_the_command_line_from_the_space_to_the_file(
     assert tuner(keeper.state, "daemon", "status").returncode == 0
     exported = tuner(keeper.state, "export", "fake", "--trial", "0", "--out", str(tmp_path / "x"))
     assert Path(exported.stdout.strip()).is_file()
+    script = tuner(
+        keeper.state, "export", "fake", "--format", "shell", "--out", str(tmp_path / "x")
+    )
+    assert Path(script.stdout.strip()) == tmp_path / "x" / "serve.sh"
+    refused = tuner(keeper.state, "export", "fake", "--format", "compose")
+    assert refused.returncode == 2
+    assert "shell or systemd" in refused.stderr
     assert tuner(keeper.state, "daemon", "stop").returncode == 0
     assert tuner(keeper.state, "daemon", "status").returncode == 1
     # Without a daemon the same is read from the folder itself.

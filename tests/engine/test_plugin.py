@@ -96,7 +96,7 @@ def test_a_mistake_ends_the_process_with_one_line(environ: dict[str, str], messa
 def test_an_untested_version_is_refused_only_where_something_was_asked_for() -> None:
     refused = child(FAKE_VLLM.format(version="0.33.0"), ENGINEX_MOE_TINY_IMPL="loop")
     assert refused.returncode == 2
-    assert "enginex was tested with vLLM 0.32.x and this is 0.33.0" in refused.stderr
+    assert "enginex was tested with vLLM 0.32.x, 0.6.3.x and this is 0.33.0" in refused.stderr
     allowed = child(
         FAKE_VLLM.format(version="0.33.0"), ENGINEX_MOE_TINY_IMPL="loop", ENGINEX_ALLOW_UNTESTED="1"
     )

@@ -110,12 +110,14 @@ def test_any_limit_is_a_number_or_refused_in_one_line(text: str) -> None:
         assert "\n" not in refused
 
 
-@pytest.mark.parametrize("version", ["0.32.0", "0.32.1", "0.32", "0.32.0+cpu"])
+@pytest.mark.parametrize(
+    "version", ["0.32.0", "0.32.1", "0.32", "0.32.0+cpu", "0.6.3", "0.6.3.post1+corex"]
+)
 def test_tested_versions_pass(version: str) -> None:
     versions.check(version, allow_untested=False)
 
 
-@pytest.mark.parametrize("version", ["0.31.9", "0.320.0", "0.6.3", "1.0", "dev"])
+@pytest.mark.parametrize("version", ["0.31.9", "0.320.0", "0.6.30", "0.6.4", "1.0", "dev"])
 def test_other_versions_are_refused_unless_allowed(version: str) -> None:
     with pytest.raises(UntestedEngine, match=f"this is {version}; unset the ENGINEX_ variables"):
         versions.check(version, allow_untested=False)

@@ -93,6 +93,13 @@ def fill(ledger: Ledger, name: str, *, trials: int) -> StudyRow:
     return ledger.study(name)
 
 
+def add_trial(ledger: Ledger, row: StudyRow) -> int:
+    """One more told trial of a study that was filled; its number."""
+    ((number,),) = ledger.db.rows("SELECT COUNT(*) FROM trials WHERE study=?", (row.id,))
+    _trial(ledger, row, number)
+    return int(number)
+
+
 def _trial(ledger: Ledger, row: StudyRow, number: int) -> None:
     params = {"seqs": 2 ** (number % 4), "batch": 256 + number}
     trial = ledger.plan(
@@ -101,7 +108,8 @@ def _trial(ledger: Ledger, row: StudyRow, number: int) -> None:
         params=params,
         assignment={"seqs": number % 4, "batch": 256 + number},
         deployment=json.loads(
-            '{"recipe": "cpu", "model": "make:tiny-hybrid:0", "launch": "process", "argv": [], "env": {}}'
+            '{"recipe": "cpu", "model": "make:tiny-hybrid:0", "launch": "process", "argv": [], "env": {},'
+            ' "served_name": "llm", "files": {}, "secrets": {}, "image": null, "version": null}'
         ),
     )
     failed, missed = number % 7 == 3, number % 7 == 5

@@ -11,9 +11,13 @@ from typing import Any
 import pytest
 
 from tests.fakes import containers
+from tests.fakes.deployed import answers, asked, container_of
 from tests.real.test_study import told
 from tuner import paths
 from tuner.build import build_engine, fill_wheelhouse, load_recipe
+from tuner.launch import ports
+from tuner.store.ledger import Ledger
+from tuner.trial.deliver import export_files
 
 SHIPPED = Path("search_spaces/local_cpu_docker.yaml")
 
@@ -69,7 +73,7 @@ def by(trials: list[Any], **params: Any) -> Any:
     return next(t for t in trials if params.items() <= t["params"].items())
 
 
-def test_points_past_the_containers_limit_teach_and_the_better_one_wins(state: Path) -> None:
+def test_points_past_the_limit_teach_and_the_better_one_is_exported_and_served(state: Path) -> None:
     trials = told(state, "trials", "local-cpu-docker")
     assert [t["stage"] for t in trials] == ["told"] * len(trials)
     assert trials[0]["verdict"] == "healthy"
@@ -84,3 +88,13 @@ def test_points_past_the_containers_limit_teach_and_the_better_one_wins(state: P
     better = by(trials, max_num_seqs=4, moe="native")
     assert better["feasible"]
     assert better["score"] > trials[0]["score"]
+
+    number, port = better["trial"], ports.free_port()
+    with Ledger(state, write=False) as ledger:
+        files = export_files(ledger, ledger.study("local-cpu-docker"), number, "compose")
+    folder = state.parent / "out"
+    with container_of(files, folder, port, name="llm-local-cpu-docker") as read:
+        assert answers(port, deadline=180)["usage"]["completion_tokens"] == 2
+        log = read()
+    measured = state / f"studies/local-cpu-docker/trials/{number:04}/attempt-1/engine.log"
+    assert asked(log) == asked(measured.read_text(encoding="utf-8"))

@@ -13,9 +13,14 @@ from typing import Any
 import pytest
 
 from tests.fakes import containers
+from tests.fakes.deployed import answers, asked, container_of
 from tests.fakes.fake_image import fake_image
 from tests.fakes.world import World
+from tests.trial.test_deliver import exported
 from tests.trial.test_study import run
+from tuner.errors import UserError
+from tuner.export.formats import Form
+from tuner.launch import ports
 from tuner.store.ledger import Ledger
 from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
@@ -91,11 +96,39 @@ def test_the_log_of_each_attempt_lies_in_its_folder(tmp_path: Path) -> None:
     assert "shutdown triggered" in text
 
 
+@pytest.mark.parametrize("form", ["compose", "shell"])
+def test_an_exported_container_serves_what_was_measured(tmp_path: Path, form: Form) -> None:
+    made = world(tmp_path / "world", budget={"trials": 1})
+    run(made)
+    port = ports.free_port()
+    with container_of(exported(made, form), tmp_path / "world", port, name="llm-fake") as read:
+        assert answers(port)["usage"]["completion_tokens"] == 2
+        log = read()
+    measured = made.state / "studies/fake/trials/0000/attempt-1/engine.log"
+    assert asked(log) == asked(measured.read_text())
+
+
+def test_an_image_may_have_another_name_where_it_is_deployed(tmp_path: Path) -> None:
+    made = world(tmp_path, budget={"trials": 1})
+    run(made)
+    elsewhere = "registry.example:5000/llm/fake@sha256:" + "a" * 64
+    for form in ("kubernetes", "compose", "shell", "systemd"):
+        assert elsewhere in str(exported(made, form, image=elsewhere))
+    # An image that was there is known by its identity, which no cluster can pull.
+    assert "sha256:" in str(exported(made, "compose"))
+    with pytest.raises(UserError, match="no name"):
+        exported(made, "kubernetes")
+
+
 _RUN = """
 import sys
 from pathlib import Path
 from tests.fakes.world import World
+from tests.trial.test_deliver import exported
 from tests.trial.test_study import run
+from tuner.errors import UserError
+from tuner.export.formats import Form
+from tuner.launch import ports
 from tests.trial.test_docker_study import world
 run(World(Path(sys.argv[1]), image="x"))
 """

@@ -114,3 +114,50 @@ def bad_tables() -> Iterator[tuple[str, dict[str, Any]]]:
 def test_a_table_with_a_mistake_is_refused(name: str, data: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Table(data)
+
+
+_BEGIN = "INFO 11-30 10:00:00 llm_engine.py:237] Initializing a {v}LLM engine (v0.9.1) with config: model='/m'"
+_LATE = "(EngineCore_0 pid=9) INFO 11-30 10:00:02 [core.py:455] Waiting for init message from front-end."
+
+
+@pytest.mark.parametrize(
+    ("generations", "lines", "hits"),
+    [
+        (["v0"], [_BEGIN.format(v=""), "ERROR 11-30 10:00:01 x.py:1] boom"], True),
+        (["v0"], [_BEGIN.format(v="V1 "), "ERROR 11-30 10:00:01 x.py:1] boom"], False),
+        (["v1"], [_BEGIN.format(v=""), "ERROR 11-30 10:00:01 x.py:1] boom"], False),
+        (["v1"], [_BEGIN.format(v="V1 "), "ERROR 11-30 10:00:01 x.py:1] boom"], True),
+        (["v0", "v1"], [_BEGIN.format(v="V1 "), "ERROR 11-30 10:00:01 x.py:1] boom"], True),
+        ([], [_BEGIN.format(v="V1 "), "ERROR 11-30 10:00:01 x.py:1] boom"], True),
+        (["v0"], ["ERROR 11-30 10:00:01 x.py:1] boom"], True),  # unknown counts as any
+        (["v0"], ["ERROR 11-30 10:00:01 x.py:1] boom", _LATE], False),  # said only afterwards
+    ],
+)
+def test_a_rule_of_one_generation_leaves_the_other_alone(
+    generations: list[str], lines: list[str], *, hits: bool
+) -> None:
+    kinds = [
+        {"id": v.value, "title": "t", "teaches": False, "retry": "none", "advice": "a"}
+        for v in Verdict
+    ]
+    rule = {"id": "a", "rank": "cause", "verdict": "unknown", "match": ["boom"]}
+    known = Table(
+        {
+            "format": 1, "triggers": ["boom"], "exits": [], "verdict": kinds, "noise": [],
+            "stage": [], "rule": [{**rule, "generations": generations}], "signal": [],
+        }
+    )  # fmt: skip
+    (boot,) = read_log(lines, known).boots
+    assert bool(boot.hits) is hits
+
+
+def test_each_start_in_a_log_has_a_generation_of_its_own() -> None:
+    dead = "ERROR 11-30 10:00:01 x.py:1] AsyncEngineDeadError: Background loop has errored already."
+    lines = [_BEGIN.format(v=""), dead, _BEGIN.format(v="V1 "), dead]
+    starts = ["INFO 11-30 10:00:00 api_server.py:1] vLLM API server version 0.9.1"]
+    old, new = read_log([*starts, *lines[:2], *starts, *lines[2:]]).boots
+    assert (old.generation, new.generation) == ("v0", "v1")
+    assert ["engine-loop-died" in {hit.rule.id for hit in b.hits} for b in (old, new)] == [
+        True,
+        False,
+    ]

@@ -6,6 +6,7 @@ from tuner.build.engine import Engine, Fingerprint
 from tuner.build.extras import extra_packages
 from tuner.build.foresee import Foreseen, foresee
 from tuner.build.host import HostNeeds, host_needs
+from tuner.build.kernels import KernelTimes, measure_kernels, policy_file
 from tuner.build.load import Recipe, load_recipe, recipe_names
 from tuner.build.model import make_model, model_folder, model_names
 from tuner.build.progress import Progress, Report
@@ -19,6 +20,7 @@ __all__ = [
     "Fingerprint",
     "Foreseen",
     "HostNeeds",
+    "KernelTimes",
     "Progress",
     "Recipe",
     "Report",
@@ -32,8 +34,10 @@ __all__ = [
     "list_engines",
     "load_recipe",
     "make_model",
+    "measure_kernels",
     "model_folder",
     "model_names",
+    "policy_file",
     "prune",
     "recipe_names",
     "verify_engine",

@@ -38,6 +38,14 @@ _MENDS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"(lib[\w+-]+\.so[\w.]*): cannot open shared object file"),
         r"the library \1 is missing: install the package that brings it",
     ),
+    (
+        re.compile(r"could not select device driver|nvidia-container-(?:cli|runtime)"),
+        "docker cannot give a container NVIDIA devices: install the NVIDIA container toolkit, and the driver",
+    ),
+    (
+        re.compile(r"error gathering device information .*?\"(/dev/[^\"]+)\""),
+        r"the device \1 is not there: load its driver on this machine",
+    ),
 )  # fmt: skip
 
 

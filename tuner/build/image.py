@@ -160,8 +160,9 @@ def _build(
     engine = _engine(recipe, base, digest, site.root, tag)
     try:
         site.run(1, ["true"], env=build_env(), timeout_s=10)
-        require(results_of(ask(engine, "check", PLAN, "build"), recipe), log=site.log)
-        found = ask(engine, "probe")
+        checked = ask(engine, "check", PLAN, "build", devices=False)
+        require(results_of(checked, recipe), log=site.log)
+        found = ask(engine, "probe", devices=False)
     except BaseException:
         docker("image", "rm", tag)
         raise

@@ -15,15 +15,22 @@ from tuner.build.layout import IMAGE_ROOT, INSIDE
 from tuner.build.process import build_env
 
 _TIMEOUT_S = 900.0
+_NO_DEVICES = {"gpus": "none", "devices": ()}
 
 
-def ask(engine: Engine, *words: str) -> Any:
+def ask(engine: Engine, *words: str, devices: bool = True) -> Any:
     """The result of ``python -m tuner_inside`` with some words, inside an engine.
+
+    Args:
+        engine: The engine.
+        words: The words.
+        devices: Whether a container is given the host's devices. A machine that only builds may have
+            none, and docker starts no container that asks for what is not there.
 
     Raises:
         ValueError: When its interpreter gives none; the message holds what it printed.
     """
-    return read_result(_output(engine, [str(engine.python), "-m", INSIDE, *words]))
+    return read_result(_output(engine, [str(engine.python), "-m", INSIDE, *words], devices=devices))
 
 
 def probe_interpreter(python: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -69,14 +76,14 @@ def read_result(output: str) -> Any:
     return json.loads(lines[-1].partition(RESULT)[2])
 
 
-def _output(engine: Engine, argv: Sequence[str]) -> str:
+def _output(engine: Engine, argv: Sequence[str], *, devices: bool) -> str:
     if engine.image is None:
         return _run(argv, cwd=engine.root, env=dict(engine.env))
     mounts = [f"{engine.root}:{IMAGE_ROOT}:ro"] if engine.kind == "existing" else []
     run = OneRun(
         engine.image,
         argv,
-        container=engine.container,
+        container=engine.container if devices else engine.container.model_copy(update=_NO_DEVICES),
         mounts=mounts,
         workdir=IMAGE_ROOT,
         env=engine.env,

@@ -107,6 +107,7 @@ class Container(Strict):
         user: Whom the engine runs as inside: ``own``, the user who runs tuner, or ``image``, whoever
             the image says.
         capabilities: Rights of root that the engine keeps, as ``SYS_NICE``; it has no others.
+        resource: The name by which a Kubernetes device plugin offers the devices.
     """
 
     gpus: Literal["none", "all", "auto"] = "none"
@@ -116,6 +117,7 @@ class Container(Strict):
     env: dict[EnvName, Line] = Field(default_factory=dict)
     user: Literal["own", "image"] = "own"
     capabilities: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z_]*$")], ...] = ()
+    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$")] | None = None
 
     @field_validator("shm")
     @classmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tuner.build.engine import Engine
+from tuner.build.failure import mend_for
 from tuner.build.interior import ask
 from tuner.build.layout import PLAN
 from tuner.build.load import Recipe
@@ -40,12 +42,18 @@ def verify_engine(engine: Engine, recipe: Recipe) -> tuple[CheckResult, ...]:
 
     Returns:
         One result for each check, in the recipe's order. An engine whose interpreter does not run
-        has one bad result, ``interpreter``.
+        has one bad result, ``interpreter``. Where only the devices cannot be had that its container
+        asks for, ``devices`` says so, and the checks are run without them.
     """
     try:
         return results_of(ask(engine, "check", PLAN, "verify"), recipe)
     except (ValueError, OSError) as error:
-        return (CheckResult("interpreter", ok=False, detail=str(error)),)
+        said = str(error)
+    if engine.image is not None:
+        with contextlib.suppress(ValueError, OSError):
+            rest = results_of(ask(engine, "check", PLAN, "verify", devices=False), recipe)
+            return (CheckResult("devices", ok=False, detail=said, mend=mend_for(said)), *rest)
+    return (CheckResult("interpreter", ok=False, detail=said, mend=mend_for(said)),)
 
 
 def results_of(found: Sequence[dict[str, Any]], recipe: Recipe) -> tuple[CheckResult, ...]:

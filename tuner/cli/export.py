@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tuner.cli.complete import study_names
+
+
+class Format(StrEnum):
+    """The forms of an export, as they are named on the command line."""
+
+    PLATFORM = "computility-run"
+    COMPOSE = "compose"
+    SYSTEMD = "systemd"
+    KUBERNETES = "kubernetes"
+    SHELL = "shell"
 
 
 def export(
@@ -18,11 +29,18 @@ def export(
     trial: Annotated[
         int | None, typer.Option(min=0, help="The trial; without it, the one that was decided for.")
     ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="What the deployment is written as.")
+    ] = Format.PLATFORM,
+    image: Annotated[
+        str | None,
+        typer.Option(help="The image's name where it is deployed; the engine's own without it."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write into.", metavar="DIR")] = None,
 ) -> None:
-    """Write the deployment of a trial as computility-run.yaml, and beside it where it comes from.
+    """Write the deployment of a trial, and beside it where it comes from.
 
-    Example: tuner export local-cpu --trial 7 --out /tmp/try
+    Example: tuner export local-cpu --trial 7 --format shell --out /tmp/try
     """
     from tuner.cli.finish import shown
     from tuner.daemon.client import Client
@@ -31,7 +49,8 @@ def export(
     from tuner.trial.entry import stored_space
 
     with Client(context.obj) as client:
-        files = client.get(f"/v1/studies/{study}/export", trial=trial)["files"]
+        asked = {"trial": trial, "format": form.value, "image": image}
+        files = client.get(f"/v1/studies/{study}/export", **asked)["files"]
     if out is None:
         with Ledger(context.obj, write=False) as ledger:
             row = ledger.study(study)

@@ -12,12 +12,14 @@ def commands(app: typer.Typer) -> None:
         clean,
         compare,
         daemon,
+        dashboard,
         doctor,
         engine,
         export,
         fidelity,
         init,
         inspect,
+        kernels,
         run,
         score,
         validate,
@@ -32,6 +34,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(daemon.pause)
     app.command()(daemon.queue)
     app.command()(daemon.page)
+    app.command()(dashboard.dashboard)
     app.command()(validate.validate)
     app.command()(inspect.status)
     app.command()(inspect.trials)
@@ -45,6 +48,7 @@ def commands(app: typer.Typer) -> None:
     app.command("verdict")(verdict.verdict_command)
     app.command()(bench.bench)
     app.command("score")(score.score)
+    app.command()(kernels.kernels)
     app.command("fidelity")(fidelity.fidelity_command)
     app.add_typer(engine.app, name="engine")
     app.add_typer(daemon.app, name="daemon")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from tuner import __version__
@@ -18,6 +20,16 @@ PAGE = Path(__file__).parent / "page"
 """The web page's files, served as they are; there is none where the folder is not there."""
 
 _ABOUT = "What the command line and the page use, and nothing else. Times are seconds since 1970."
+
+
+class _Page(StaticFiles):
+    """The page's files; a browser asks each time whether they are still the same."""
+
+    def file_response(self, *given: Any, **named: Any) -> Response:
+        """The answer that holds a file."""
+        answer = super().file_response(*given, **named)
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
 
 
 def make_app(service: Service, *, token: str = "") -> FastAPI:
@@ -36,7 +48,7 @@ def make_app(service: Service, *, token: str = "") -> FastAPI:
     problems.install(app)
     _describe_problem(app)
     if PAGE.is_dir():
-        app.mount("/", StaticFiles(directory=PAGE, html=True), name="page")
+        app.mount("/", _Page(directory=PAGE, html=True), name="page")
     app.add_middleware(Guard, token=token)
     return app
 

@@ -8,31 +8,15 @@ The bytes depend on the deployment and on nothing else; where it came from stand
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 
 import yaml
 
 from tuner.errors import TunerError
+from tuner.export.served import deployed_env
+from tuner.export.yamltext import dump
 
 NAME = "computility-run.yaml"
-
-DIAGNOSTIC = (
-    "ENGINEX_PROFILE*",
-    "ENGINEX_NUMERIC_WATCH*",
-    "ENGINEX_STEP_RECORDS*",
-    "BI100_PROFILE*",
-    "BI100_*_TRACE",
-    "BI100_*_DIAGNOSTICS",
-    "BI100_EXECUTOR_STARTUP_DEBUG",
-    "CUDA_LAUNCH_BLOCKING",
-    "PYTHONFAULTHANDLER",
-    "TORCH_SHOW_CPP_STACKTRACES",
-    "VLLM_LOGGING_*",
-    "VLLM_TRACE_FUNCTION",
-    "TUNER_*",
-)
-"""Variables that help to look and never belong into what is deployed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +49,7 @@ def run_file(
         concurrency: Requests that the platform sends at once.
         drop: Further patterns of variables to leave out.
     """
-    patterns = (*DIAGNOSTIC, *drop)
-    kept = {n: v for n, v in env.items() if not any(fnmatchcase(n, p) for p in patterns)}
-    return RunFile(concurrency, command, tuple(sorted(kept.items())))
+    return RunFile(concurrency, command, tuple(deployed_env(env, drop).items()))
 
 
 def render(content: RunFile) -> bytes:
@@ -77,10 +59,7 @@ def render(content: RunFile) -> bytes:
         "command": list(content.command),
         "env": [{"name": name, "value": value} for name, value in content.env],
     }
-    text = yaml.safe_dump(
-        data, sort_keys=False, allow_unicode=True, width=4096, default_flow_style=False
-    )
-    return text.encode()
+    return dump(data).encode()
 
 
 def parse(raw: bytes) -> RunFile:

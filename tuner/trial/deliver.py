@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from tuner.errors import UserError
 from tuner.export import computility
+from tuner.export.formats import Form, files, platform_files
 from tuner.files import write_atomic
 from tuner.report.html import html
 from tuner.report.markdown import markdown
@@ -21,9 +21,10 @@ from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.command import server_command
 from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
+from tuner.trial.served import engine_of, served
+from tuner.trial.starting import model_path
 from tuner.trial.summary import command_of
 
-PROVENANCE = "computility-run.provenance.json"
 REPORT = "report.md"
 REPORT_PAGE = "report.html"
 
@@ -44,12 +45,12 @@ def deliver(ledger: Ledger, row: StudyRow, number: int, *, folder: Path | None =
     return write_files(where, export_files(ledger, row, number))
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> Path:
+def write_files(folder: Path, texts: Mapping[str, str]) -> Path:
     """Write the texts of an export or a report.
 
     Args:
         folder: Where to; it is made when it is not there.
-        files: Texts by name; the first one is what people look for.
+        texts: Texts by name; the first one is what people look for.
 
     Returns:
         The first file.
@@ -59,28 +60,43 @@ def write_files(folder: Path, files: Mapping[str, str]) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            write_atomic(folder / name, text)
+        for name, text in texts.items():
+            write_atomic(folder / name, text, mode=0o755 if name.endswith(".sh") else 0o644)
     except OSError as error:
         raise UserError(
             f"the files cannot be written: {error.strerror}",
             file=folder,
             mend="name a folder with --out",
         ) from error
-    return folder / next(iter(files))
+    return folder / next(iter(texts))
 
 
-def export_files(ledger: Ledger, row: StudyRow, number: int) -> dict[str, str]:
-    """The texts of a trial's export, by file name: the run file, and where it comes from."""
-    trial = ledger.trial(row.id, number)
-    if trial.deployment["recipe"] not in row.facts.get("engines", {}):
-        raise UserError(f"study {row.name} has built no engine yet, so there is nothing to export")
-    return {
-        computility.NAME: computility.render(
-            run_file(row, stored_space(ledger, row), trial)
-        ).decode(),
-        PROVENANCE: json.dumps(provenance(ledger, row, trial), indent=2, sort_keys=True) + "\n",
-    }
+def export_files(
+    ledger: Ledger,
+    row: StudyRow,
+    number: int,
+    form: Form = "computility-run",
+    *,
+    image: str | None = None,
+) -> dict[str, str]:
+    """The texts of a trial's export, by file name: what is deployed, and where it comes from.
+
+    Args:
+        ledger: The ledger.
+        row: The study.
+        number: The trial.
+        form: The form of the file.
+        image: The image's name where it is deployed, for the forms that start containers.
+
+    Raises:
+        UserError: When there is nothing to export, or the form cannot say it.
+    """
+    trial, space = ledger.trial(row.id, number), stored_space(ledger, row)
+    engine_of(row, Deployment.from_json(trial.deployment))
+    origin = provenance(ledger, row, trial)
+    if form == "computility-run":
+        return platform_files(run_file(row, space, trial), origin)
+    return files(form, served(row, space, trial, image=image), origin)
 
 
 def export_folder(space: SearchSpace, row: StudyRow) -> Path:
@@ -96,19 +112,21 @@ def export_folder(space: SearchSpace, row: StudyRow) -> Path:
 def run_file(row: StudyRow, space: SearchSpace, trial: TrialRow) -> computility.RunFile:
     """What a trial's deployment looks like in the platform's format."""
     deployment = Deployment.from_json(trial.deployment)
-    engine = row.facts["engines"][deployment.recipe]
+    engine = engine_of(row, deployment)
     export = space.export
-    server = tuple(engine["server"])
+    server = engine.server
     if export.python is not None:
         server = (export.python, *server[1:])
-    model = export.model_path or row.facts["models"][deployment.model]
-    command = server_command(server, model, deployment)
+    model = export.model_path or model_path(engine, Path(row.facts["models"][deployment.model]))
     env = {
-        **environment(dict(engine["env"]), deployment),
+        **environment(dict(engine.env), deployment),
         **{name: str(value) for name, value in export.env.items()},
     }
     return computility.run_file(
-        command, env, concurrency=export.concurrency, drop=tuple(export.drop_env)
+        server_command(server, model, deployment),
+        env,
+        concurrency=export.concurrency,
+        drop=tuple(export.drop_env),
     )
 
 
@@ -136,6 +154,7 @@ def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]
             n: {"digest": e["digest"], "recipe": e["recipe"]}
             for n, e in row.facts["engines"].items()
         },
+        "secrets": trial.deployment.get("secrets", {}),
         "tuner": row.facts["tuner"],
     }
 

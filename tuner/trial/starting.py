@@ -45,7 +45,7 @@ def launch_plan(study: Study, trial: TrialRow) -> LaunchPlan:
             "trial": str(trial.number),
             "folder": str(folder),
         },
-        container=container_plan(study, engine, deployment),
+        container=container_plan(engine, study.models[deployment.model], deployment),
     )
 
 
@@ -67,15 +67,21 @@ def launch_environment(study: Study, engine: Engine, deployment: Deployment) -> 
     return container_environment(needed, dict(host_needs(engine.container).env), deployment)
 
 
-def container_plan(study: Study, engine: Engine, deployment: Deployment) -> ContainerPlan | None:
-    """What the engine needs as a container; None where it is a process."""
+def container_plan(engine: Engine, model: Path, deployment: Deployment) -> ContainerPlan | None:
+    """What an engine needs as a container; None where it is a process.
+
+    Args:
+        engine: The engine.
+        model: The model's folder on this machine.
+        deployment: What is started.
+    """
     if engine.image is None:
         return None
     needs = host_needs(engine.container)
     files = [path for path, _ in deployment.files]
     return ContainerPlan(
         image=engine.image,
-        mounts=(*needs.mounts, *_mounts(study.models[deployment.model], files)),
+        mounts=(*needs.mounts, *_mounts(model, files)),
         devices=needs.devices,
         gpus=needs.gpus,
         shm=needs.shm,

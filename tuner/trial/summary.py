@@ -8,6 +8,7 @@ from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.command import server_command
+from tuner.trial.starting import MODEL_INSIDE
 
 
 def study_summary(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
@@ -54,7 +55,8 @@ def command_of(row: StudyRow, trial: TrialRow) -> dict[str, Any]:
     model = row.facts.get("models", {}).get(deployment.get("model"))
     if engine is None or model is None:
         return {"command": None, "env": dict(deployment.get("env", {}))}
-    command = server_command(engine["server"], model, Deployment.from_json(deployment))
+    inside = model if engine["image"] is None else MODEL_INSIDE
+    command = server_command(engine["server"], inside, Deployment.from_json(deployment))
     secrets = {name: f"${source}" for name, source in deployment.get("secrets", {}).items()}
     return {
         "command": list(command),

@@ -11,6 +11,7 @@ from typing import Any
 
 from tuner import __version__
 from tuner.errors import TunerError, UserError
+from tuner.launch.base import LOG_NAME
 from tuner.load.record import Record
 from tuner.load.store import read_records
 from tuner.report.material import Material, compared
@@ -25,6 +26,7 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
+from tuner.trial.profiled import decode_profile
 from tuner.trial.study import told_history
 
 MOST_SAMPLES = 300
@@ -41,8 +43,8 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
     trials = ledger.trials(row.id)
     steps = ledger.transitions(row.id)
     decision = _decision(ledger, row)
-    space = _space(ledger, row)
-    context = None if space is None else _context(space, row)
+    space = space_of(ledger, row)
+    context = None if space is None else context_of(space, row)
     shown = _shown(trials, decision)
     folder = study_folder(ledger, row.name)
     return Material(
@@ -55,6 +57,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
         loads={t.number: load_summaries(folder, t, _profile(space)) for t in shown},
+        profiles=_profiles(folder, shown),
         events=ledger.events(row.id),
         made=time.time(),
         tuner=__version__,
@@ -66,7 +69,7 @@ def _decision(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
     return found[-1].data if found else None
 
 
-def _space(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
+def space_of(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
     """The study's search space; None where it is of a form that this tuner does not read."""
     try:
         return stored_space(ledger, row)
@@ -74,7 +77,7 @@ def _space(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
         return None
 
 
-def _context(space: SearchSpace, row: StudyRow) -> Context | None:
+def context_of(space: SearchSpace, row: StudyRow) -> Context | None:
     """What the space was read against when the study began; None while the machine is not known."""
     found = row.facts.get("hardware")
     if found is None:
@@ -110,6 +113,13 @@ def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[T
     return list({t.number: t for t in both}.values())
 
 
+def _profiles(folder: Path, shown: Iterable[TrialRow]) -> dict[int, dict[str, float]]:
+    """Where the steps of the profiled ones among these trials spent their time."""
+    logs = {t.number: attempt_folder(folder, t.number, t.attempt) / LOG_NAME for t in shown}
+    found = {number: decode_profile(log) for number, log in logs.items()}
+    return {number: stages for number, stages in found.items() if stages}
+
+
 def _stages(steps: Iterable[Any]) -> dict[int, dict[str, float]]:
     mine: dict[int, list[Any]] = {}
     for step in steps:
@@ -124,8 +134,8 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
     """How many trials were told, and the importance of each axis by them."""
     trials = ledger.trials(row.id, light=True)
     told = len(told_history(trials))
-    space = _space(ledger, row)
-    context = None if space is None else _context(space, row)
+    space = space_of(ledger, row)
+    context = None if space is None else context_of(space, row)
     if space is None or context is None:
         return told, {}
     return told, shares(space, context, trials)
@@ -133,7 +143,7 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
 
 def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
     """What was measured of each workload of a trial; nothing where its records are not kept."""
-    return load_summaries(study_folder(ledger, row.name), trial, _profile(_space(ledger, row)))
+    return load_summaries(study_folder(ledger, row.name), trial, _profile(space_of(ledger, row)))
 
 
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
@@ -167,6 +177,8 @@ def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str,
     loads = (trial.metrics or {}).get("workloads", {})
     found = {}
     for name in loads:
+        if {"/", "\0"} & set(name):
+            continue  # no workload is called so; a name of the ledger leads to no other folder
         try:
             records = list(islice(read_records(where / f"measure-{name}.jsonl"), _MOST_RECORDS))
         except UserError:

@@ -177,6 +177,12 @@ class FactsReader:
         values |= {name: tuple(kept) for name, kept in self._lists.items()}
         return LogFacts(**values)
 
+    @property
+    def generation(self) -> str | None:
+        """``v0`` or ``v1``, as far as the lines up to here say."""
+        found: str | None = self._values.get("generation")
+        return found
+
     def _keep(self, name: str, remark: Remark) -> None:
         if len(self._lists[name]) < _KEPT:
             self._lists[name].append(remark)

@@ -90,6 +90,7 @@ class Boot:
     Attributes:
         first: Number of its first line.
         stage: The furthest stage that it reached.
+        generation: ``v0`` or ``v1``, where it said so.
         ready: The line that said, or first showed, that it was up; None if none did.
         stop: The line with which an orderly stop began; None if none did.
         stop_done: Whether the stop came to its end.
@@ -104,6 +105,7 @@ class Boot:
 
     first: int
     stage: Stage = Stage.UNKNOWN
+    generation: str | None = None
     ready: Proof | None = None
     stop: Proof | None = None
     stop_done: bool = False

@@ -75,6 +75,7 @@ class Scanner:
         """All that was read."""
         for number, raw in self._gate.close():
             self._line(raw, number)
+        self._boots[-1].generation = self._facts.generation
         for boot in self._boots:
             boot.hits = [hit for hit in boot.hits if self._stands(boot, hit)]
         return LogReading(
@@ -114,6 +115,8 @@ class Scanner:
     def _stands(self, boot: Boot, hit: Hit) -> bool:
         rule = hit.rule
         if boot.counts.get(rule.id, 0) < rule.times:
+            return False
+        if rule.generations and boot.generation not in (None, *rule.generations):
             return False
         return not rule.last or hit.line > self._gate.number - _LAST_LINES
 
@@ -185,6 +188,7 @@ class Scanner:
         if not boot.decided and boot.exit_code is None and boot.stage.order <= Stage.STARTING.order:
             boot.stage = Stage.STARTING
             return
+        boot.generation = self._facts.generation
         self._boots.append(Boot(first=line.number, stage=Stage.STARTING))
         self._starts += 1
         if len(self._boots) > _FIRST_BOOTS + _LAST_BOOTS:

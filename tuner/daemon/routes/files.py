@@ -18,6 +18,7 @@ from tuner.daemon.problems import RESPONSES, Refused
 from tuner.daemon.routes.studies import StudyName
 from tuner.daemon.routes.trials import Number
 from tuner.daemon.service import Here, Service
+from tuner.export.formats import Form
 from tuner.launch.base import LOG_NAME
 from tuner.store.rows import TrialRow
 from tuner.store.stages import is_running
@@ -27,6 +28,7 @@ from tuner.trial.entry import attempt_folder, study_folder
 router = APIRouter(prefix="/v1/studies/{study}", tags=["files"], responses=RESPONSES)
 
 _FOLLOW = 0.3
+_IMAGE_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$"
 _PART = 1 << 20
 _REPORT = {
     ".html": "text/html; charset=utf-8",
@@ -151,6 +153,17 @@ def export(
     trial: Annotated[
         int | None, Query(ge=0, lt=2**31, description="The one that was decided for without it.")
     ] = None,
+    form: Annotated[
+        Form, Query(alias="format", description="The form that the deployment is written in.")
+    ] = "computility-run",
+    image: Annotated[
+        str | None,
+        Query(
+            pattern=_IMAGE_NAME,
+            max_length=255,
+            description="The image's name where it is deployed, for forms that start containers.",
+        ),
+    ] = None,
 ) -> Exported:
     """The files of a trial's deployment; the same bytes for the same trial."""
     with here.books.read() as ledger:
@@ -159,7 +172,7 @@ def export(
         if trial is None and decision is None:
             raise Refused(409, f"study {study} has not decided on a trial yet: name one")
         number = trial if trial is not None else int((decision or {})["winner"])
-        files = export_files(ledger, row, number)
+        files = export_files(ledger, row, number, form, image=image)
     return Exported(study=study, trial=number, files=here.books.redact.data(files))
 
 

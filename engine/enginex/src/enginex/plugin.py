@@ -32,7 +32,7 @@ def register() -> None:
         asked = settings.read(os.environ)
         if not asked.active:
             return
-        _check_engine(asked)
+        old = _check_engine(asked)
         chosen = None if asked.moe_policy is None else policy.read(Path(asked.moe_policy))
         if asked.step_records is not None:
             records.check_path(Path(asked.step_records))
@@ -40,6 +40,15 @@ def register() -> None:
         lines.emit(f"{lines.PREFIX} error: {error}")
         raise SystemExit(2) from None
     _done = True
+    _install(asked, chosen, old=old)
+
+
+def _install(asked: settings.Settings, chosen: policy.Policy | None, *, old: bool) -> None:
+    if old:
+        from enginex import vllm_063  # noqa: PLC0415 - nothing is loaded that was not asked for
+
+        vllm_063.install(asked)
+        return
     if asked.moe:
         from enginex import vllm_cpu  # noqa: PLC0415 - nothing is loaded that was not asked for
 
@@ -50,7 +59,9 @@ def register() -> None:
         vllm_observe.install(asked)
 
 
-def _check_engine(asked: settings.Settings) -> None:
+def _check_engine(asked: settings.Settings) -> bool:
+    """Refuse an engine that enginex does not know; say whether it is of the old kind."""
     import vllm  # noqa: PLC0415 - only where something was asked for; vLLM itself is what calls us
 
     versions.check(vllm.__version__, allow_untested=asked.allow_untested)
+    return versions.is_old(vllm.__version__)

@@ -72,6 +72,25 @@ export function put(element, ...children) {
   return fill(element, ...children);
 }
 
+const shown = new WeakMap();
+
+/**
+ * Give an element other children, if what they are made from has changed; what had the focus keeps it.
+ *
+ * @param {Element} element The element.
+ * @param {any} from What they are made from, as JSON-ready data.
+ * @param {Function} make Makes them.
+ */
+export function renew(element, from, make) {
+  const key = JSON.stringify(from);
+  if (shown.get(element) === key) return;
+  shown.set(element, key);
+  const words = element.contains(document.activeElement) ? document.activeElement.textContent : null;
+  put(element, make());
+  if (words === null) return;
+  for (const one of element.querySelectorAll("a, button")) if (one.textContent === words) one.focus({ preventScroll: true });
+}
+
 /** Set an element's text, if it is another one. */
 export function say(element, text) {
   const shown = clean(String(text));

@@ -11,14 +11,16 @@ import { confirm, h, save } from "../dom.js";
  * @param {Function} complain Called with why something could not be done.
  */
 export function actions(found, done, complain) {
-  const act = (label, action, kind = "") => h(`button${kind}`, { type: "button", on: { click: async (event) => {
-    event.target.disabled = true;
+  let busy = false; // a button that is disabled would lose the focus
+  const act = (label, action, kind = "") => h(`button${kind}`, { type: "button", on: { click: async () => {
+    if (busy) return;
+    busy = true;
     try {
       if (await action()) await done();
     } catch (error) {
       complain(error);
     }
-    event.target.disabled = false;
+    busy = false;
   } } }, label);
   const tell = (what, body) => async () => post(path(found.study, `/${what}`), body);
   const stop = async () =>

@@ -19,7 +19,7 @@ export function progress(part) {
 export function importance(found) {
   const shares = Object.entries(found.shares);
   if (shares.length === 0) {
-    return h("p.soft", {}, `Too few trials were told to say which parameters matter: ${found.trials} so far.`);
+    return h("p.soft", {}, `Which parameters matter cannot be said from ${found.trials} told trials.`);
   }
   const most = shares[0][1] || 1;
   return h("div", {},

@@ -14,29 +14,29 @@ function grouped(words) {
   return found.map((entry) => shell(entry).join(" "));
 }
 
-/** A command as text that a shell takes. */
-export function line(command, env) {
-  return [...Object.entries(env).map(([name, value]) => `${name}=${shell([value])[0]}`), ...shell(command)].join(" ");
+/** Variables as a shell takes them; secrets by the names of those that hold them. */
+function variables({ env, deployment }) {
+  return Object.entries(env).map(([name, value]) => `${name}=${name in deployment.secrets ? `"${value}"` : shell([value])[0]}`);
+}
+
+/** A trial's command as text that a shell takes. */
+export function line(trial) {
+  return [...variables(trial), ...shell(trial.command)].join(" ");
 }
 
 /**
  * A command with what differs from another one marked.
  *
- * @param {object} mine "command" and "env" of a trial.
- * @param {?object} other Those of the baseline; null to mark nothing.
+ * @param {object} mine A trial.
+ * @param {?object} other The baseline; null to mark nothing.
  */
 export function command(mine, other) {
   if (mine.command === null) return h("p.soft", {}, "The engine is not built yet.");
-  const copy = copier(() => line(mine.command, mine.env), "Copy the command");
+  const copy = copier(() => line(mine), "Copy the command");
   return h("div", {},
     h("div.words", { tabindex: "0", role: "region", "aria-label": "Command" },
-      variables(mine.env, other?.env), between(grouped(mine.command), other ? grouped(other.command ?? []) : null)),
+      between(variables(mine), other ? variables(other) : null), between(grouped(mine.command), other ? grouped(other.command ?? []) : null)),
     h("p.row", {}, copy, other ? h("span.small.soft", {}, h("ins", {}, "only here"), " ", h("del", {}, "only in the baseline")) : null));
-}
-
-function variables(mine, other) {
-  const say = (env) => Object.entries(env).map(([name, value]) => `${name}=${shell([value])[0]}`);
-  return between(say(mine), other ? say(other) : null);
 }
 
 function between(mine, other) {

@@ -6,7 +6,7 @@ import { chart, lineLegend } from "./chart.js";
 
 const SHADES = ["best", "missed", "good", "memory", "wrong", "worse", "crashed", "outside"];
 
-/** All curves of a trial's samples. */
+/** All curves of a trial's samples; they end with the scope. */
 export function curves(scope, samples) {
   const known = samples.filter((sample) => !sample.gap);
   if (known.length < 2) return h("p.soft", {}, "There are no samples of this start.");
@@ -64,7 +64,9 @@ function bands(plot, samples) {
     draw.stroke();
     row = x < end ? row + 1 : 1; // a short stage's name would run into the next one
     end = Math.max(x < end ? end : 0, x + draw.measureText(sample.stage).width + 8 * ratio);
-    draw.fillText(sample.stage, x + 4 * ratio, plot.bbox.top + row * 11 * ratio);
+    const over = x + draw.measureText(sample.stage).width > plot.bbox.left + plot.bbox.width;
+    draw.textAlign = over ? "right" : "left";
+    draw.fillText(sample.stage, x + (over ? -4 : 4) * ratio, plot.bbox.top + row * 11 * ratio);
   }
   draw.restore();
 }

@@ -53,7 +53,7 @@ export function list(name) {
     shown = keyed.map(([, t]) => t);
     heads.forEach((head, n) => head.setAttribute("aria-sort", COLUMNS[n][0] !== order.column ? "none" : order.down ? "descending" : "ascending"));
     grid.setAttribute("aria-rowcount", String(shown.length + 1));
-    say(count, shown.length === trials.length ? `${trials.length} trials` : `${shown.length} of ${trials.length} trials`);
+    say(count, `${shown.length === trials.length ? "" : `${shown.length} of `}${trials.length} trial${trials.length === 1 ? "" : "s"}`);
     active = Math.min(active, Math.max(0, shown.length - 1));
     paint();
   }
@@ -86,13 +86,14 @@ export function list(name) {
   }
 
   function go(to) {
-    active = Math.min(Math.max(0, to), shown.length - 1);
-    const top = active * ROW;
+    const target = Math.min(Math.max(0, to), shown.length - 1);
+    const top = target * ROW;
     const head = grid.tHead.offsetHeight;
     if (top < box.scrollTop) box.scrollTop = top;
     else if (top + ROW + head > box.scrollTop + box.clientHeight) box.scrollTop = top + ROW + head - box.clientHeight;
     paint();
-    rows.querySelector(`tr[data-row="${active}"] a`)?.focus({ preventScroll: true });
+    active = target;
+    rows.querySelector(`tr[data-row="${target}"] a`)?.focus({ preventScroll: true });
   }
 
   const page = () => Math.max(1, Math.floor(box.clientHeight / ROW) - 2);

@@ -82,6 +82,11 @@ export function log(label) {
       paint();
     },
     go,
+    clear() {
+      lines = [];
+      look();
+      paint();
+    },
     text: () => `${lines.join("\n")}\n`,
   };
 }

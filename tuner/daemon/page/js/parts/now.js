@@ -145,7 +145,8 @@ export function happening({ kind, number: trial, data }) {
     case "finalists": return `finalists: ${data.numbers.join(", ")}; ${data.starts} starts follow`;
     case "decision": return data.clear ? `trial ${data.winner} wins` : "no clear winner";
     case "delivered": return data.export ? "report and export were written" : "the report was written";
-    case "simpler": return "a simpler point is looked for";
+    case "migrated": return "the search space was changed; trials that still fit it count on";
+    case "comparison": return `trials ${data.a} and ${data.b} are compared in pairs`;
     default: return null;
   }
 }

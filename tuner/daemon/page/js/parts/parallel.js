@@ -4,8 +4,8 @@ import { h, say } from "../dom.js";
 import { number, same, value } from "../format.js";
 import { colours, onTurn } from "./colours.js";
 
-const HEIGHT = 300;
-const TOP = 34;
+const HEIGHT = 316;
+const TOP = 50;
 const BOTTOM = 22;
 const SIDE = 56;
 const NEAR = 8;
@@ -64,13 +64,16 @@ export function parallel(scope, open) {
   watch.observe(place);
   scope.end(() => watch.disconnect());
   onTurn(scope, later);
+  const nothing = h("p.soft", {}, "Nothing was measured yet.");
   return {
-    place: h("div", {}, place, said),
+    place: h("div", {}, nothing, place, said),
     /** Show these trials. */
     set(given) {
       trials = given.filter((t) => t.score !== null && t.origin !== "repeat");
       axes = trials.length ? axesOf(trials) : [];
       near = null;
+      nothing.hidden = trials.length > 0;
+      place.hidden = said.hidden = trials.length === 0;
       later();
     },
   };
@@ -145,7 +148,8 @@ function frame(draw, axes, step) {
     draw.lineTo(x, HEIGHT - BOTTOM);
     draw.stroke();
     draw.textAlign = "center";
-    text(draw, shorten(draw, axis.name, Math.max(step, 2 * SIDE) - 10), x, 14, shades.ink, shades.paper);
+    // In two rows, so that neighbours have room.
+    text(draw, shorten(draw, axis.name, Math.min(2 * (step || SIDE), 2 * SIDE + 40) - 12), x, n % 2 ? 28 : 13, shades.ink, shades.paper);
     for (const [at, label] of axis.ticks) {
       text(draw, shorten(draw, label, 90), x, TOP + (1 - at) * (HEIGHT - TOP - BOTTOM) + (at === 0 ? 14 : at === 1 ? -5 : 4), shades.soft, shades.paper);
     }

@@ -23,7 +23,7 @@ export function scores(scope, open) {
     series: [{ label: "best so far", colour: "best", step: true, width: 2, span: true }, { label: "baseline", colour: "base", dash: [6, 5], width: 1 }],
     xValues: (v) => (Number.isInteger(v) ? String(v) : ""),
     xRange: (_, low, high) => [Math.min(-0.5, (low ?? 0) - 0.5), (high ?? 1) + 0.5],
-    yRange: () => [0, 1.06 * Math.max(1e-9, ...trials.map((t) => t.score ?? 0))],
+    yRange: () => [0, 1.06 * (Math.max(0, ...trials.map((t) => t.score ?? 0)) || 1)],
     hooks: { draw: [marks], ready: [listen] },
   });
 
@@ -72,12 +72,15 @@ export function scores(scope, open) {
     plot.over.addEventListener("click", () => near !== null && open(trials[near].trial));
   }
 
+  const nothing = h("p.soft", {}, "Nothing was told yet.");
   return {
-    place: h("div", {}, legend, drawn.place),
+    place: h("div", {}, nothing, legend, drawn.place),
     /** Show these trials, in the order of their numbers. */
     set(given, baseline) {
       trials = given.filter((t) => t.family !== "open");
       base = baseline;
+      nothing.hidden = trials.length > 0;
+      legend.hidden = drawn.place.hidden = trials.length === 0;
       put(legend, ...entries(trials));
       const first = trials.find((t) => t.origin === "baseline")?.score ?? null;
       drawn.set([trials.map((t) => t.trial), soFar(trials), trials.map(() => first)]);

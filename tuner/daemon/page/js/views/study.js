@@ -1,7 +1,7 @@
 // A study while it runs and after.
 
 import { get, hear, study as path, text } from "../api.js";
-import { card, fill, h, put } from "../dom.js";
+import { card, fill, h, put, renew } from "../dom.js";
 import { moment, number } from "../format.js";
 import { actions, downloads } from "../parts/actions.js";
 import { importance, margins } from "../parts/bars.js";
@@ -10,6 +10,7 @@ import { link, list } from "../parts/list.js";
 import { ahead, happening, now, spent } from "../parts/now.js";
 import { parallel } from "../parts/parallel.js";
 import { scores } from "../parts/scores.js";
+import { watch } from "../parts/watch.js";
 import { OPEN } from "../words.js";
 
 const SOON = 250;
@@ -30,6 +31,8 @@ class Study {
     const open = (trial) => (location.hash = link(name, trial));
     this.list = list(name);
     this.now = now(name);
+    this.machine = watch();
+    this.machineCard = card("Machine", this.machine.place);
     this.scores = scores(scope, open);
     this.parallel = parallel(scope, open);
     this.head = h("div");
@@ -43,6 +46,7 @@ class Study {
     fill(root, this.head, this.error, this.decision,
       h("div.grid", {}, card("Now", this.now.place), card("Best so far", this.best), card("Spent", this.spent)),
       card("Scores", this.scores.place),
+      this.machineCard,
       h("div.grid.two", {}, card("Importance of parameters", this.importance), card("Parameters and scores", this.parallel.place)),
       card("Trials", this.list.place),
       card("What happened", this.happenings, this.log));
@@ -50,6 +54,7 @@ class Study {
       clearTimeout(this.soon);
       clearTimeout(this.calm);
       this.list.end();
+      this.machine.end();
     });
     scope.every(1000, () => this.now.tick());
   }
@@ -85,6 +90,7 @@ class Study {
       if (this.study) put(this.spent, spent(this.study, this.budget));
     }
     this.now.take(event);
+    if (event.kind === "sample") this.machine.take(event);
     if (!event.id) return;
     if (event.number !== null) this.changed.add(event.number);
     if (event.kind === "told") {
@@ -124,16 +130,18 @@ class Study {
     const ended = this.study && this.study.status !== study.status && !OPEN.has(study.status);
     this.study = study;
     const complain = (error) => scope.complain(error, this.error);
-    put(this.head,
+    const { status, reason, wanted, limits, priority, decision: decided } = study;
+    renew(this.head, [status, reason, wanted, limits, priority, decided, study.best, study.trials > 0], () => [
       h("p.crumbs", {}, h("a", { href: "#/" }, "Studies"), " / "),
       h("div.head", {},
-        h("h1", {}, name), h("span.status", { class: study.status }, study.status),
-        study.reason ? h("span.soft.small", {}, study.reason) : null,
-        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain))));
+        h("h1", {}, name), h("span.status", { class: status }, status),
+        reason ? h("span.soft.small", {}, reason) : null,
+        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain)))]);
     this.now.set(study);
-    put(this.best, best(study, this.first()));
+    this.machineCard.hidden = !OPEN.has(status);
+    renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
     put(this.spent, spent(study, this.budget));
-    put(this.decision, study.decision ? card("Baseline against finalists", decision(name, study.decision)) : null);
+    renew(this.decision, decided, () => (decided ? card("Baseline against finalists", decision(name, decided)) : null));
     if (ended) this.weigh();
     if (study.status === "failed" || study.status === "stopped") this.worker();
   }

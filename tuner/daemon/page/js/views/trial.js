@@ -1,7 +1,7 @@
 // A trial: why it ended as it did, what was measured, what ran, what the engine printed.
 
 import { get, hear, study as path, text } from "../api.js";
-import { card, copier, fill, h, put, saver, table } from "../dom.js";
+import { card, copier, fill, h, put, renew, saver, table } from "../dom.js";
 import { moment, number, percent, same, seconds, value } from "../format.js";
 import { stages } from "../parts/bars.js";
 import { command } from "../parts/command.js";
@@ -23,13 +23,24 @@ export async function show(root, scope, name, given) {
 
 class Trial {
   constructor(root, scope, name, number) {
-    Object.assign(this, { scope, name, number, read: 0, reading: false, over: false });
+    Object.assign(this, { scope, name, number, read: 0, reading: false, over: false, attempt: 0, last: 0 });
     this.error = h("div", { role: "alert" });
     this.parts = h("div");
     this.log = log("Log of the engine");
     this.logPlace = h("div", {}, h("p.soft", {}, "…"));
     fill(root, this.error, this.parts, card("Log of the engine", this.logPlace));
-    scope.end(() => clearTimeout(this.soon));
+    scope.every(AGAIN, () => this.over || this.follow());
+    scope.end(() => {
+      clearTimeout(this.soon);
+      this.fade();
+    });
+  }
+
+  /** End the curves that are shown, for they are drawn anew. */
+  fade() {
+    for (const action of this.curves?.ends ?? []) action();
+    const ends = [];
+    this.curves = { ends, end: (action) => ends.push(action) };
   }
 
   below(more = "") {
@@ -50,7 +61,6 @@ class Trial {
       state: (connected) => this.over || this.scope.live(connected),
       lost: () => this.begin().catch((error) => this.scope.complain(error, this.error)),
     }));
-    this.scope.every(AGAIN, () => this.over || this.follow());
   }
 
   async baseline() {
@@ -72,13 +82,41 @@ class Trial {
     ]);
     if (!this.scope.alive) return;
     this.over = trial.stage === "told";
-    put(this.parts, this.head(trial, base), end(trial, this), h("div.grid.two", {}, card("Stages", times(trial)), card("Point", point(trial, base))),
+    renew(this.parts, [trial, loads, samples], () => [this.fade(), this.head(trial, base), end(trial, this), h("div.grid.two", {}, card("Stages", times(trial)), card("Point", point(trial, base))),
       trial.metrics ? card("Measured", Object.entries(trial.metrics.workloads).map(([name, found]) => workload(name, found, loads[name]))) : null,
-      trial.attempt ? card("Machine", curves(this.scope, samples)) : null,
-      card("Command", command(trial, base)));
-    this.log.proofs((trial.judgement?.evidence ?? []).map((one) => one.line).filter((line) => line !== null));
+      trial.attempt ? card("Machine", curves(this.curves, samples)) : null,
+      card("Command", command(trial, base))]);
+    this.proofs = (trial.judgement?.evidence ?? []).map((one) => one.line).filter((line) => line !== null);
     if (trial.attempt === 0) put(this.logPlace, h("p.soft", {}, "No engine was started for it, so there is no log."));
-    else await this.follow();
+    else {
+      if (trial.attempt !== this.last) this.turn((this.last = trial.attempt));
+      this.mark();
+      await this.follow();
+    }
+  }
+
+  /** Show the log of another start. */
+  turn(attempt) {
+    Object.assign(this, { attempt, read: 0 });
+    this.log.clear();
+    this.mark();
+  }
+
+  /** Mark what proves the verdict: lines of the last start. */
+  mark() {
+    this.log.proofs(this.attempt === this.last ? this.proofs : []);
+  }
+
+  /** A choice among the starts of a trial that was started more than once. */
+  starts() {
+    if (this.last < 2) return null;
+    const choice = h("select", { id: "start" }, Array.from({ length: this.last }, (_, n) => h("option", { value: n + 1 }, `start ${n + 1} of ${this.last}`)));
+    choice.value = this.attempt;
+    choice.addEventListener("change", () => {
+      this.turn(Number(choice.value));
+      this.follow();
+    });
+    return h("p.row", {}, h("label", { for: "start" }, "Log of"), choice);
   }
 
   head(trial, base) {
@@ -101,22 +139,25 @@ class Trial {
   async follow() {
     if (this.reading) return;
     this.reading = true;
+    const { attempt } = this;
     const first = this.read === 0;
     try {
-      for (let more = true; more && this.scope.alive;) {
-        const part = await text(this.below(`/log?offset=${this.read}&limit=${PART}`));
+      for (let more = attempt > 0; more && this.scope.alive;) {
+        const part = await text(this.below(`/log?attempt=${attempt}&offset=${this.read}&limit=${PART}`));
+        if (attempt !== this.attempt) break; // another start was chosen meanwhile
         this.log.add(part.text);
         more = !part.atEnd && part.next > this.read;
         this.read = part.next;
       }
-      if (first && this.scope.alive) {
-        put(this.logPlace, this.log.place, h("p.row", {}, copier(this.log.text, "Copy the log"), saver(`${this.name}-${this.number}.log`, this.log.text, "Save the log")));
-        this.log.settle(!this.over);
+      if (first && attempt && attempt === this.attempt && this.scope.alive) {
+        put(this.logPlace, this.starts(), this.log.place, h("p.row", {}, copier(this.log.text, "Copy the log"), saver(`${this.name}-${this.number}.log`, this.log.text, "Save the log")));
+        this.log.settle(!this.over && attempt === this.last);
       }
     } catch (error) {
       if (first) put(this.logPlace, h("p.soft", {}, error.message));
     } finally {
       this.reading = false;
+      if (attempt !== this.attempt && this.scope.alive) this.follow();
     }
   }
 }
