@@ -146,7 +146,7 @@ def run(
     orphans = [count for count, _ in found if count]
     changes = len({point for point, _ in points})
     tally(
-        f"{changes} changes x kill before and after = {len(points)} kills, {len(wrong)} violations; "
+        f"{len(points)} kills at {changes} changes of the ledger, {len(wrong)} violations; "
         f"at {len(orphans)} of them engines were alive, {sum(orphans)} processes in all"
     )
     assert not wrong, "\n".join(wrong)
