@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
+from tests.crash.conftest import TALLY
 from tests.crash.dying import AFTER, BEFORE, Job
 from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
-from tests.fakes.world import World
+from tests.fakes.world import WORKLOAD, World
 from tuner.launch import shm
 from tuner.store.rows import Origin
 
@@ -42,19 +43,28 @@ SMALL: dict[str, Any] = {
 
 WHOLE: dict[str, Any] = {
     **SMALL,
-    "rules": [{"require": "seqs <= 4", "reason": "more is not served"}],
+    "rules": [
+        {"require": "seqs <= 4", "reason": "more is not served"},
+        {"require": "moe == 'loop' or seqs + kv_space == 2", "reason": "one point is the fastest"},
+    ],
     "parameters": {
         **SMALL["parameters"],
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8, 16], "baseline": 1},
+        "moe": {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["native", "loop"], "baseline": "loop"},
     },
+    "first": [*SMALL["first"], {"moe": "native"}],
     "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 1}},
     "budget": {"trials": 6},
+    "workload": {**WORKLOAD, "concurrency": 1},
 }
-"""The same with a rule that the search runs into, more of the search, and repeats."""
+"""The same with rules that the search runs into, more of the search, and repeats.
+
+Which point is measured again depends on the scores, so one of them is far ahead on any machine.
+"""
 
 MEMORY = {"FAKE_MEMORY_GIB": "3"}
-BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1,0004/attempt-1"}
-"""A port that is busy when some of the trials start, so that they are started again."""
+BUSY = {"FAKE_PORT_BUSY": "0000/attempt-1,0003/attempt-1,0004/attempt-1", "FAKE_SPEED": "0.5"}
+"""A port that is busy when some of the trials start, so that they are started again; a true speed."""
 
 
 @dataclass
@@ -119,16 +129,25 @@ def suite(tmp_path: Path) -> Iterator[Suite]:
             pass
 
 
-def run(suite: Suite, points: list[tuple[int, str]], expected: Outcome) -> None:
-    """Kill and resume at each point; print what came of it."""
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Keeps what a suite came to, for the end of the run (see ``conftest.py``)."""
+    return lambda said: record_property(TALLY, said)
+
+
+def run(
+    suite: Suite, points: list[tuple[int, str]], expected: Outcome, tally: Callable[[str], None]
+) -> None:
+    """Kill and resume at each point; keep what came of it."""
     before = shm.snapshot()
     with ThreadPoolExecutor(NURSERIES) as pool:
         found = list(pool.map(lambda at: suite.die(at, expected), points))
     wrong = [each for _, problems in found for each in problems]
     orphans = [count for count, _ in found if count]
-    print(
-        f"kill points: {len(points)}, violations: {len(wrong)}; at {len(orphans)} of them engines "
-        f"were alive, {sum(orphans)} processes in all"
+    changes = len({point for point, _ in points})
+    tally(
+        f"{changes} changes x kill before and after = {len(points)} kills, {len(wrong)} violations; "
+        f"at {len(orphans)} of them engines were alive, {sum(orphans)} processes in all"
     )
     assert not wrong, "\n".join(wrong)
     assert len(orphans) > len(points) // 4  # else the kills came when nothing could be left
@@ -145,17 +164,21 @@ def first_of_each(labels: list[str]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
+def test_killed_at_each_transition_and_launch_record(
+    suite: Suite, tally: Callable[[str], None]
+) -> None:
     expected, labels = suite.reference()
     assert (expected.status, left(expected.launches)) == ("finished", [])
     assert [t.attempt for t in expected.trials] == [1, 0, 1, 1]
     points = [(point, when) for point in first_of_each(labels) for when in (BEFORE, AFTER)]
     assert len(points) >= 30
-    run(suite, points, expected)
+    run(suite, points, expected, tally)
 
 
 @pytest.mark.slow
-def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
+def test_killed_at_every_change_of_a_whole_study(
+    suite: Suite, tally: Callable[[str], None]
+) -> None:
     suite.world.changes.clear()
     suite.world.changes.update(WHOLE)
     suite.world.recipe_env.update(BUSY)
@@ -167,4 +190,4 @@ def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
     chosen = range(random.randrange(1, EVERY + 1), len(labels) + 1, EVERY)
     print(f"every {EVERY}th of {len(labels)} changes, from the {chosen[0]}th on")
     points = [(n, when) for n in chosen for when in (BEFORE, AFTER)]
-    run(suite, points, expected)
+    run(suite, points, expected, tally)

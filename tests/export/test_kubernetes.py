@@ -84,6 +84,14 @@ def test_devices_without_a_name_in_a_cluster_are_refused() -> None:
         kubernetes.render(replace(CARDS, resource=None))
 
 
+def test_what_a_cluster_cannot_take_is_refused() -> None:
+    with pytest.raises(UserError, match="too large"):
+        kubernetes.render(replace(CARDS, files=((CARDS.files[0][0], "x" * 2**20 + "y"),)))
+    box = CARDS.box("kubernetes")
+    with pytest.raises(UserError, match="no name"):
+        kubernetes.render(replace(CARDS, container=replace(box, image="sha256:0123")))
+
+
 def test_the_selector_finds_the_pod_and_nothing_of_the_cluster_leaks_in() -> None:
     found = documents(CONTAINER)
     label = found["Deployment"]["spec"]["template"]["metadata"]["labels"]

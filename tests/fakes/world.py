@@ -28,6 +28,18 @@ _RECIPE = {
     "env": {"FAKE_SPEED": "50", "FAKE_FORK": "1"},
     "knows": {"env": ["FAKE*", "VLLM_*", "ENGINEX_*"]},
 }
+WORKLOAD: dict[str, Any] = {
+    "kind": "conversations",
+    "conversations": 2,
+    "turns": 2,
+    "concurrency": 2,
+    "system_tokens": 64,
+    "turn_tokens": {"min": 20, "max": 60},
+    "output_tokens": 4,
+    "request_timeout": "10s",
+    "time_limit": "20s",
+    "warmup": {"conversations": 1},
+}
 _SPACE: dict[str, Any] = {
     "version": 1,
     "study": "fake",
@@ -50,18 +62,7 @@ _SPACE: dict[str, Any] = {
     },
     "search": {"startup": 1, "finalists": {"count": 0}},
     "budget": {"trials": 2},
-    "workload": {
-        "kind": "conversations",
-        "conversations": 2,
-        "turns": 2,
-        "concurrency": 2,
-        "system_tokens": 64,
-        "turn_tokens": {"min": 20, "max": 60},
-        "output_tokens": 4,
-        "request_timeout": "10s",
-        "time_limit": "20s",
-        "warmup": {"conversations": 1},
-    },
+    "workload": WORKLOAD,
     "quality": {"suite": "off", "answers": {"match": "off"}},  # for the tests that are about it
     "score": {
         "gates": {

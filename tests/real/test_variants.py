@@ -25,6 +25,7 @@ from tuner.quality.agreement import agree
 from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite
 from tuner.quality.asking import Asker
 from tuner.spec.quality import Answers
+from tuner.verdict import Evidence, Verdict, judge, read_log
 from tuner.verdict.backends import marker_fields
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
@@ -34,7 +35,6 @@ FLAGS = (
     *("--max-num-batched-tokens", "2048", "--enforce-eager", "--enable-prompt-tokens-details"),
 )
 TWO_RANKS = ("--tensor-parallel-size", "2")
-BOUND = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"}
 
 
 @pytest.fixture
@@ -56,11 +56,10 @@ class Served:
 
 @contextmanager
 def running(
-    engine: Engine, flags: tuple[str, ...], env: dict[str, str], log: Path
+    engine: Engine, model: Path, flags: tuple[str, ...], env: dict[str, str], log: Path
 ) -> Iterator[Endpoint]:
-    """The engine on a small model, until the block ends."""
+    """The engine on a model, until the block ends."""
     port = ports.free_port()
-    model = make_model(engine, "tiny_hybrid")
     argv = [*engine.server, "--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
     keep = {name: os.environ[name] for name in ("PATH", "HOME")}
     env = {**keep, **dict(engine.env), "VLLM_CPU_KVCACHE_SPACE": "1", **env}
@@ -95,7 +94,10 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail("the engine never served")
 
 
-def serve(engine: Engine, folder: Path, *flags: str, **env: str) -> Served:
+def serve(
+    engine: Engine, folder: Path, *flags: str, model: Path | None = None, **env: str
+) -> Served:
+    """What an engine answers to the oracle's prompts; it serves the hybrid model unless told otherwise."""
     log = folder / "engine.log"
 
     async def ask(endpoint: Endpoint) -> Sheet:
@@ -106,7 +108,8 @@ def serve(engine: Engine, folder: Path, *flags: str, **env: str) -> Served:
         finally:
             await asker.close()
 
-    with running(engine, flags, env, log) as endpoint:
+    served = model or make_model(engine, "tiny_hybrid")
+    with running(engine, served, flags, env, log) as endpoint:
         answers = asyncio.run(ask(endpoint))
         time.sleep(1)  # the counts of the last burst are printed when it is over
     return Served(answers, log.read_text(errors="replace"))
@@ -136,6 +139,43 @@ def test_a_variant_answers_as_vllm_does_and_leaves_its_marker(
     assert int(counted["tiny"]) > 0
 
 
+def qwen3_moe(engine: Engine, out: Path, *words: str) -> Path:
+    maker = Path(__file__).parents[1] / "engine" / "tiny_moe.py"
+    hybrid = make_model(engine, "tiny_hybrid")
+    subprocess.run([str(engine.python), str(maker), str(hybrid), str(out), *words], check=True)
+    return out
+
+
+def test_a_model_that_computes_nan_is_found_out(engine: Engine, tmp_path: Path) -> None:
+    model, log = qwen3_moe(engine, tmp_path / "model", "broken"), tmp_path / "engine.log"
+    with running(engine, model, (), {"ENGINEX_NUMERIC_WATCH": "1"}, log) as endpoint:
+        body = {"model": "llm", "prompt": "Hello", "max_tokens": 4}
+        url = f"{endpoint.url}/v1/completions"
+        httpx.post(url, json=body, timeout=60, trust_env=False)
+        time.sleep(1)
+        text = log.read_text(errors="replace")
+        assert "numeric found=non-finite where=model.layers.1.self_attn nan=" in text
+        judgement = judge(Evidence(log=read_log(text.splitlines(keepends=True)), running=True))
+    assert judgement.verdict is Verdict.NON_FINITE
+
+
+def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
+    model = qwen3_moe(engine, tmp_path / "qwen3-moe")
+    plain = serve(engine, tmp_path, model=model)
+    found = serve(
+        engine,
+        tmp_path,
+        model=model,
+        ENGINEX_MOE_TINY_IMPL="compiled",
+        ENGINEX_NUMERIC_WATCH="1",
+    )
+    assert agree(found.answers, plain.answers, Answers()).problem is None
+    (marker,) = [m for m in found.markers("moe") if "effective" in m]
+    assert (marker["effective"], marker["experts"]) == ("compiled", "16")
+    assert "scope=layers layers=4" in found.log
+    assert "numeric found=" not in found.log
+
+
 def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_path: Path) -> None:
     records = tmp_path / "steps.jsonl"
     found = serve(
@@ -147,7 +187,7 @@ def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_p
         ENGINEX_PROFILE_DECODE="1",
         ENGINEX_PROFILE_EVERY="20",
         ENGINEX_STEP_RECORDS=str(records),
-        **BOUND,
+        VLLM_CPU_OMP_THREADS_BIND="0|1",
     )
     assert non_finite(found.answers) is None
     assert agree(found.answers, native.answers, Answers()).problem is None

@@ -14,6 +14,8 @@ from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.hardware import detect_hardware
+from tuner.telemetry.samples import NoDevices
 from tuner.trial.climbing import EVENT, HELD, Climbing
 from tuner.trial.context import Study
 from tuner.trial.events import Voice
@@ -175,7 +177,7 @@ def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> S
         engines={},
         models={},
         launcher=None,  # type: ignore[arg-type] # nothing is started
-        hardware=None,  # type: ignore[arg-type]
+        hardware=detect_hardware(NoDevices()),
         devices=None,  # type: ignore[arg-type]
         gates=(),
         weights=None,  # type: ignore[arg-type]

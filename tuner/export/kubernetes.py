@@ -18,6 +18,8 @@ from tuner.launch.containerspec import PORT
 
 NAME = "kubernetes.yaml"
 _PERIOD_S = 10
+_MOST_FILES = 2**20
+"""Bytes that a cluster keeps of a ConfigMap at most."""
 _NVIDIA = "nvidia.com/gpu"
 
 
@@ -43,6 +45,11 @@ def render(served: Served) -> str:
         f"#   in the secret {name}-secrets the key {source}\n" for _, source in served.secrets
     )
     parts: list[dict[str, Any]] = [_deployment(served, box), _service(name)]
+    if sum(len(text.encode()) for _, text in served.files) > _MOST_FILES:
+        raise UserError(
+            "the files that flags point to are too large to travel with the manifests (1 MiB)",
+            mend="put them into the image or the model's folder, and name them there",
+        )
     if served.files:
         data = {_key(n): text for n, (_, text) in enumerate(served.files)}
         parts.insert(0, {**_kind("v1", "ConfigMap", f"{name}-files"), "data": data})
