@@ -110,8 +110,19 @@ class Study {
     while (this.happenings.children.length > MOST) this.happenings.lastChild.remove();
   }
 
-  /** Ask again for what has changed. */
+  /** Ask again for what has changed; one question at a time, so that no older answer comes last. */
   async refresh() {
+    this.again = true;
+    if (this.asking) return;
+    this.asking = true;
+    while (this.again && this.scope.alive) {
+      this.again = false;
+      await this.ask();
+    }
+    this.asking = false;
+  }
+
+  async ask() {
     const changed = [...this.changed];
     this.changed.clear();
     try {
