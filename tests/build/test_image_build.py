@@ -283,7 +283,7 @@ def test_the_cuda_recipe_says_what_is_missing_where_there_is_no_device(
         results = {result.name: result for result in verify_engine(engine, recipe)}
         assert results["enginex"].ok
         assert results["plugin"].ok
-        for name in ("torch", "vllm", "server"):
+        for name in ("torch", "vllm", "server", "enginex-kernels"):
             assert not results[name].ok
         assert "No module named 'vllm'" in results["vllm"].detail
         assert "NVIDIA container toolkit" in (results["torch"].mend or "")

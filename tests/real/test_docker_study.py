@@ -53,7 +53,7 @@ def short(folder: Path) -> Path:
             "finalists: {count: 1, rounds: 1}",
             "repeats: {baseline: 1, each: 1}\n  finalists: {count: 0}",
         ),
-        ("trials: 5", "trials: 4"),
+        ("trials: 5", "trials: 3"),
         ("dir: deploy/{study}", f"dir: {folder / 'export'}"),
     ):
         assert text.count(there) == 1

@@ -374,7 +374,13 @@ class StudyRunner:
             return vector
         # A margin that is only expected may frighten the sampler away, but it never makes a trial
         # that ran infeasible: it stays at or below 0.
-        return {**vector, CONSTRAINT: min(0.0, expected if expected is not None else seen or 0.0)}
+        known = [margin for margin in (expected, seen) if margin is not None]
+        if expected is not None and self._study.hardware.devices:
+            known = [
+                expected
+            ]  # a pool that takes all it can get leaves as much free at every point
+        # On the host the tighter one counts: what was asked for and not touched yet is not measured.
+        return {**vector, CONSTRAINT: min(0.0, max(known, default=0.0))}
 
     # --- the state -------------------------------------------------------------------------------
 

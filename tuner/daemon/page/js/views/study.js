@@ -136,7 +136,7 @@ class Study {
       h("div.head", {},
         h("h1", {}, name), h("span.status", { class: status }, status),
         reason ? h("span.soft.small", {}, reason) : null,
-        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study, complain)))]);
+        h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study)))]);
     this.now.set(study);
     this.machineCard.hidden = !OPEN.has(status);
     renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
