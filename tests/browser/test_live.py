@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Looker
 from tests.daemon.conftest import Keeper, body, until
@@ -97,7 +97,7 @@ def test_pause_and_go_on(keeper: Keeper, world: Callable[..., World], looker: Lo
 
 
 def test_a_newcomer_by_the_page_alone(
-    keeper: Keeper, world: Callable[..., World], looker: Looker, tmp_path: Path
+    keeper: Keeper, world: Callable[..., World], looker: Looker
 ) -> None:
     """From an empty page to the exported file: nothing but what the page offers is used."""
     one = world("first", **FEW)
@@ -122,10 +122,9 @@ def test_a_newcomer_by_the_page_alone(
         page.get_by_role("button", name="Start the study").click()
         expect(page.get_by_role("heading", name="first")).to_be_visible()
         expect(page.locator(".status.finished")).to_be_visible(timeout=120_000)
-        with page.expect_download() as coming:
-            page.get_by_role("button", name="Download the export").click()
-        took = tmp_path / "computility-run.yaml"
-        coming.value.save_as(took)
+        for form in ("computility-run", "shell"):
+            name, text = exported(page, form)
+            assert text == client.get("/v1/studies/first/export", format=form)["files"][name]
         looker.picture("newcomer-4-finished")
 
         with page.context.expect_page() as opened:
@@ -134,9 +133,16 @@ def test_a_newcomer_by_the_page_alone(
         report.wait_for_load_state()
         expect(report.locator("h1")).to_contain_text("first")
         report.close()
-        files = client.get("/v1/studies/first/export")["files"]
-        assert took.name in files
-        assert took.read_text() == files[coming.value.suggested_filename]
+
+
+def exported(page: Page, form: str) -> tuple[str, str]:
+    """The first file of the export as the page saves it: its name and its text."""
+    page.get_by_role("button", name="Download the export").click()
+    page.get_by_label("Form").select_option(form)
+    with page.expect_download() as coming:
+        page.locator("dialog").get_by_role("button", name="Download").click()
+    expect(page.locator("dialog")).to_have_count(0)
+    return coming.value.suggested_filename, coming.value.path().read_text()
 
 
 def default_space() -> str:

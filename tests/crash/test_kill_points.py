@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.crash.conftest import TALLY
 from tests.crash.dying import AFTER, BEFORE, Job
 from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
 from tests.fakes.world import WORKLOAD, World
@@ -128,16 +129,25 @@ def suite(tmp_path: Path) -> Iterator[Suite]:
             pass
 
 
-def run(suite: Suite, points: list[tuple[int, str]], expected: Outcome) -> None:
-    """Kill and resume at each point; print what came of it."""
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Keeps what a suite came to, for the end of the run (see ``conftest.py``)."""
+    return lambda said: record_property(TALLY, said)
+
+
+def run(
+    suite: Suite, points: list[tuple[int, str]], expected: Outcome, tally: Callable[[str], None]
+) -> None:
+    """Kill and resume at each point; keep what came of it."""
     before = shm.snapshot()
     with ThreadPoolExecutor(NURSERIES) as pool:
         found = list(pool.map(lambda at: suite.die(at, expected), points))
     wrong = [each for _, problems in found for each in problems]
     orphans = [count for count, _ in found if count]
-    print(
-        f"kill points: {len(points)}, violations: {len(wrong)}; at {len(orphans)} of them engines "
-        f"were alive, {sum(orphans)} processes in all"
+    changes = len({point for point, _ in points})
+    tally(
+        f"{changes} changes x kill before and after = {len(points)} kills, {len(wrong)} violations; "
+        f"at {len(orphans)} of them engines were alive, {sum(orphans)} processes in all"
     )
     assert not wrong, "\n".join(wrong)
     assert len(orphans) > len(points) // 4  # else the kills came when nothing could be left
@@ -154,17 +164,21 @@ def first_of_each(labels: list[str]) -> list[int]:
 
 
 @pytest.mark.slow
-def test_killed_at_each_transition_and_launch_record(suite: Suite) -> None:
+def test_killed_at_each_transition_and_launch_record(
+    suite: Suite, tally: Callable[[str], None]
+) -> None:
     expected, labels = suite.reference()
     assert (expected.status, left(expected.launches)) == ("finished", [])
     assert [t.attempt for t in expected.trials] == [1, 0, 1, 1]
     points = [(point, when) for point in first_of_each(labels) for when in (BEFORE, AFTER)]
     assert len(points) >= 30
-    run(suite, points, expected)
+    run(suite, points, expected, tally)
 
 
 @pytest.mark.slow
-def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
+def test_killed_at_every_change_of_a_whole_study(
+    suite: Suite, tally: Callable[[str], None]
+) -> None:
     suite.world.changes.clear()
     suite.world.changes.update(WHOLE)
     suite.world.recipe_env.update(BUSY)
@@ -176,4 +190,4 @@ def test_killed_at_every_change_of_a_whole_study(suite: Suite) -> None:
     chosen = range(random.randrange(1, EVERY + 1), len(labels) + 1, EVERY)
     print(f"every {EVERY}th of {len(labels)} changes, from the {chosen[0]}th on")
     points = [(n, when) for n in chosen for when in (BEFORE, AFTER)]
-    run(suite, points, expected)
+    run(suite, points, expected, tally)

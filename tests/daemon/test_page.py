@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,6 +14,7 @@ from tuner.daemon.books import Books
 from tuner.daemon.hub import Hub
 from tuner.daemon.machine import Machine
 from tuner.daemon.service import Service
+from tuner.export.formats import Form
 from tuner.store.ledger import Ledger
 from tuner.store.stages import Stage
 from tuner.verdict.families import Family
@@ -73,7 +75,7 @@ def test_every_kind_of_event_is_heard() -> None:
         "migrated",
         "note",
     } <= said  # it was looked for in the right way
-    assert said <= heard
+    assert said <= heard, "a browser hears only the kinds that api.js names in KINDS"
 
 
 def test_nothing_reads_markup() -> None:
@@ -126,3 +128,10 @@ def test_its_files_are_served_to_who_has_no_token_and_checked_each_time(tcp: Ask
         assert answer.headers["content-type"].startswith(kind)
     assert tcp.get("/v1/studies").status_code == 401
     assert tcp.get("/js/none.js").status_code == 404
+
+
+def test_every_form_of_an_export_is_offered() -> None:
+    text = (PAGE / "js" / "parts" / "actions.js").read_text()
+    found = re.search(r"const FORMS = \[(.*?)\n\];", text, re.DOTALL)
+    assert found is not None
+    assert re.findall(r"\[\"([\w-]+)\"", found[1]) == list(get_args(Form))

@@ -33,6 +33,11 @@ else:
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
+WEIGHTS_GIB = float(os.environ.get("FAKE_WEIGHTS_GIB", "0"))
+STEP_GIB = float(os.environ.get("FAKE_STEP_GIB", "0"))
+"""Memory of a step's activations, for each 1024 of the tokens that a step may have."""
+SEQUENCE_GIB = float(os.environ.get("FAKE_SEQUENCE_GIB", "0.025"))
+"""Memory of the states of each sequence that may run at once."""
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
 AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
 FORK = bool(os.environ.get("FAKE_FORK"))
@@ -207,6 +212,20 @@ def be_worker() -> None:
 # --- what goes wrong at the start ----------------------------------------------------------------
 
 
+def tell_memory(args: argparse.Namespace) -> None:
+    """Say what this engine would hold of its machine's memory, for tests whose telemetry reads it there."""
+    asked = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"))
+    held = MEMORY_GIB - memory_left(args) + asked
+    Path("fake_memory").write_text(str(int(held * 2**30)))
+
+
+def memory_left(args: argparse.Namespace) -> float:
+    """GiB that weights, a step's activations and the sequences' states leave for the KV cache."""
+    step: float = STEP_GIB * args.max_num_batched_tokens / 1024
+    states: float = SEQUENCE_GIB * args.max_num_seqs
+    return MEMORY_GIB - WEIGHTS_GIB - step - states
+
+
 def refuse(args: argparse.Namespace) -> None:
     if not args.enable_chunked_prefill and args.max_num_batched_tokens < args.max_model_len:
         fail_config(
@@ -220,14 +239,14 @@ def refuse(args: argparse.Namespace) -> None:
             f"max_num_batched_tokens ({args.max_num_batched_tokens}) must be greater than or equal "
             f"to max_num_seqs ({args.max_num_seqs})."
         )
-    asked = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")) + 0.1 * args.max_num_seqs / 4
-    if asked > MEMORY_GIB:
+    asked, available = float(os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1")), memory_left(args)
+    if asked > available:
         time.sleep(0.2 / SPEED)
         for line in (
             "WorkerProc hit an exception.",
             "Traceback (most recent call last):",
             (
-                f"ValueError: Available memory on node 0 ({MEMORY_GIB:.2f}/{MEMORY_GIB:.2f} GiB) on kv cache "
+                f"ValueError: Available memory on node 0 ({available:.2f}/{MEMORY_GIB:.2f} GiB) on kv cache "
                 f"allocation is less than requested memory for kv ({asked:.1f} GiB). Decrease "
                 "--kv-cache-memory-bytes, VLLM_CPU_KVCACHE_SPACE, or reduce CPU memory used by other processes."
             ),
@@ -482,6 +501,7 @@ def main() -> None:
     say(f"non-default args: {vars(args)}", source="api_utils.py:286")
     misbehave_at_start()
     refuse(args)
+    tell_memory(args)
     core = start_processes()
     stop = threading.Event()
     if "ignore-term" in SWITCHES:

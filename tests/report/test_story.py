@@ -178,3 +178,21 @@ def test_levels_are_said_with_what_they_left_out_and_showed(went_well: Material)
     assert "held\\_on\\_level" in text or "`held_on_level` short" in text
     assert "What failed" in text
     assert "title of held" not in text
+
+
+def test_a_proxy_in_the_shadow_is_said_with_what_it_would_have_been(went_well: Material) -> None:
+    shown = {"points": 9, "pairs": 20, "tau": 0.91, "regret": 0.01, "error": 0.04, "why": "enough"}
+    found = {
+        "assessment": shown, "tau_interval": [0.8, 0.97], "would_be": "on", "opened_after": 8,
+        "closed_because": None,
+    }  # fmt: skip
+
+    def text(**more: object) -> str:
+        said = Event(99, 1, None, "proxy_report", 0.0, {**found, **more})
+        return text_of(replace(went_well, events=[*went_well.events, said]))
+
+    assert "proxy" not in text_of(went_well)
+    assert "0.91 (0.80 to 0.97), 20 pairs" in text()
+    assert "would have been trusted after 8 trials" in text()
+    assert "shut out: it lied" in text(would_be="disabled", closed_because="it lied")
+    assert "not have been trusted: enough" in text(would_be="shadow", tau_interval=None)

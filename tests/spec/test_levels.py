@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.spec.conftest import on
 from tuner.errors import SpaceError
-from tuner.spec import SearchSpace
+from tuner.spec import SearchSpace, describe
 from tuner.spec.workload import Conversations, DecodeCurve
 
 Build = Callable[..., SearchSpace]
@@ -72,3 +73,15 @@ def test_levels_that_do_not_fit_their_workloads_are_refused(
 ) -> None:
     with pytest.raises(SpaceError, match=said):
         build(f"{TWO}\nlevels: [{level}]")
+
+
+def test_levels_are_described(build: Build) -> None:
+    space = build(
+        "levels: [{name: short, leaves_out: much, workload: {conversations: 3}},"
+        " {name: whole, leaves_out: the end, until_settled: true}]"
+    )
+    lines = "\n".join(describe(space, on(space)))
+    assert "short: conversations 3; leaves out much" in lines
+    assert "whole: the workload as it is, until it has settled; leaves out the end" in lines
+    assert "the best 10% climb, at least 3; the baseline, the first 4 candidates" in lines
+    assert "levels:" not in describe(build(""), on(build("")))

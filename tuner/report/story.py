@@ -9,7 +9,7 @@ from tuner.report.blocks import Block, Picture
 from tuner.report.material import Material
 from tuner.report.sections.conclusion import conclusion, side_by_side
 from tuner.report.sections.hints import hints
-from tuner.report.sections.levels import levels
+from tuner.report.sections.levels import levels, proxy
 from tuner.report.sections.load import load, machine, quality
 from tuner.report.sections.question import environment, question
 from tuner.report.sections.record import course, every_trial, failures, reproduce
@@ -28,6 +28,7 @@ def story(material: Material, command: Mapping[str, Any] | None = None) -> tuple
         *side_by_side(material),
         *search(material),
         *levels(material),
+        *proxy(material),
         *inert(material),
         *load(material),
         *machine(material),

@@ -42,6 +42,7 @@ def describe(space: SearchSpace, context: Context) -> list[str]:
         ("rules", _rules(space)),
         ("first points", _first(space, context)),
         ("workload", _workloads(space)),
+        ("levels", _levels(space)),
         ("quality", _quality(space)),
         ("score", _score(space)),
         ("limits", _limits(space, context)),
@@ -161,6 +162,25 @@ def _workloads(space: SearchSpace) -> Iterator[str]:
         yield f"    {fields(load.workload, without=frozenset({'kind', 'weight'}))}"
         known = ", ".join(f"{name} {value:g}" for name, value in load.workload.facts().items())
         yield f"    known to expressions: {known}"
+
+
+def _levels(space: SearchSpace) -> Iterator[str]:
+    """What is asked on each cheaper level, and what it leaves out."""
+    several = space.document.workloads is not None
+    for level in space.levels:
+        asked = []
+        for name, change in level.changes.items():
+            said = fields(change)
+            asked.append(f"{name}: {said or 'as it is'}" if several else said)
+        text = "; ".join(part for part in asked if part) or "the workload as it is"
+        ends = ", until it has settled" if level.until_settled else ""
+        yield f"{level.name}: {text}{ends}; leaves out {level.leaves_out}"
+    if space.levels:
+        climb = space.search.climb
+        yield (
+            f"the best {climb.keep:.0%} climb, at least {climb.at_least}; the baseline, the first "
+            f"{climb.anchors} candidates and every {climb.audit}. one are measured on all levels"
+        )
 
 
 def _quality(space: SearchSpace) -> Iterator[str]:

@@ -21,6 +21,7 @@ DURABLE = frozenset(
         "note",
         "level",
         "levels",
+        "proxy_report",
     }
 )
 """Kinds that are kept in the ledger when they are said. ``study``, ``plan``, ``stage`` and ``told`` the

@@ -73,6 +73,19 @@ class Margins:
         found = expect(facts, self.request(deployment), fit(facts, starts), self._allowed())
         return None if found is None else _bounded(-found.relative)
 
+    def measured(self, watched: dict[str, Any]) -> float | None:
+        """The violation that was measured on the host, in shares of the memory: at most 0.
+
+        None where engines run on devices, or where nobody saw what the processes held.
+
+        Args:
+            watched: What was seen while the load ran.
+        """
+        tree = watched["tree_pss"] or watched["tree_rss"]
+        if self.study.hardware.devices or tree is None:
+            return None
+        return min(0.0, _bounded(tree["high"] / self._limit - 1))
+
     def _allowed(self) -> Capacity:
         """The capacity with the search space's own limit on the host."""
         found = self.capacity()

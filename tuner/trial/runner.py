@@ -207,7 +207,8 @@ class TrialRunner:
         self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
     ) -> None:
         floor = self._margins.floor(watched)
-        memory = -1.0 if floor.relative is None else -floor.relative
+        host = self._margins.measured(watched)
+        memory = (-1.0 if host is None else host) if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
             Stage.MEASURED,

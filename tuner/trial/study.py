@@ -39,6 +39,8 @@ from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
 from tuner.trial.runner import TrialRunner
 from tuner.trial.scrub import scrub
+from tuner.trial.shadow import Shadow
+from tuner.trial.stepproxy import StepProxy
 from tuner.trial.summary import margins
 from tuner.verdict import Verdict
 
@@ -74,6 +76,7 @@ class StudyRunner:
         self._finals = Finals(study, again=self.again, offer=self._offer)
         self._climbing = Climbing(study.ledger, study.row.id, study.space)
         self._entry = REAL
+        self._shadow = Shadow(study, StepProxy(study))
         self._began = time.monotonic()
         self._sampler = self._new_sampler()
 
@@ -116,6 +119,7 @@ class StudyRunner:
             return None
         decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
         self._say_levels()
+        self._shadow.say()
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -126,6 +130,7 @@ class StudyRunner:
     def _restore(self) -> None:
         self._entry = self._climbing.entry
         self._sampler.restore(self._told_history())
+        self._shadow.restore(self._trials())
         self.take_up()
 
     def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
@@ -283,6 +288,7 @@ class StudyRunner:
 
     def _tell(self, trial: TrialRow) -> None:
         """Tell a verified trial: to the ledger, and where it teaches to the sampler. Once."""
+        self._shadow.observe(trial)
         lesson = self._lesson(trial)
         feasible = lesson.get("feasible", trial.feasible)
         said = {
@@ -368,7 +374,13 @@ class StudyRunner:
             return vector
         # A margin that is only expected may frighten the sampler away, but it never makes a trial
         # that ran infeasible: it stays at or below 0.
-        return {**vector, CONSTRAINT: min(0.0, expected if expected is not None else seen or 0.0)}
+        known = [margin for margin in (expected, seen) if margin is not None]
+        if expected is not None and self._study.hardware.devices:
+            known = [
+                expected
+            ]  # a pool that takes all it can get leaves as much free at every point
+        # On the host the tighter one counts: what was asked for and not touched yet is not measured.
+        return {**vector, CONSTRAINT: min(0.0, max(known, default=0.0))}
 
     # --- the state -------------------------------------------------------------------------------
 

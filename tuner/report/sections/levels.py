@@ -1,4 +1,4 @@
-"""Cheaper levels: what they left out, and how far this study showed that they can be trusted."""
+"""Cheaper levels, and a proxy in the shadow: how far this study showed that they can be trusted."""
 
 from __future__ import annotations
 
@@ -36,6 +36,34 @@ def levels(material: Material) -> Iterator[Block]:
         "was compared with others of the same level alone. Held trials were not asked the real load, "
         "and cannot win. Bias and agreement come from the points that were measured on both; tau-b "
         "counts only pairs that the real level tells apart from noise."
+    )
+
+
+def proxy(material: Material) -> Iterator[Block]:
+    """What a proxy's predictions were worth beside the results; nothing where none were made."""
+    said = [event.data for event in material.events if event.kind == "proxy_report"]
+    if not said:
+        return
+    found = said[-1]
+    shown = found["assessment"]
+    yield Heading("A proxy in the shadow")
+    would = {
+        "on": f"would have been trusted after {found['opened_after']} trials",
+        "disabled": f"would have been shut out: {one_line(str(found['closed_because']))}",
+    }.get(found["would_be"], f"would not have been trusted: {one_line(str(shown['why']))}")
+    interval = found["tau_interval"]
+    between = f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
+    rows = [
+        ("points predicted and measured", str(shown["points"])),
+        ("tau-b over informative pairs", f"{shown['tau']:.2f}{between}, {shown['pairs']} pairs"),
+        ("worst-tie regret", _share(shown["regret"])),
+        ("error once calibrated", _share(shown["error"])),
+        ("by its own rule it", would),
+    ]
+    yield table(("", "the step simulator"), rows)
+    yield paragraph(
+        "Each prediction was made from the steps of earlier trials alone. They stood beside the "
+        "results and changed nothing: no order, no score, no winner."
     )
 
 

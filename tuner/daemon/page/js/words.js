@@ -8,7 +8,7 @@ export const FAMILIES = {
   refused: { label: "refused", mark: "◆" },
   crashed: { label: "crash or hang", mark: "✖" },
   wrong: { label: "wrong answers or configuration", mark: "★" },
-  worse: { label: "clearly worse, ended early", mark: "▽" },
+  worse: { label: "ended early: worse than others", mark: "▽" },
   outside: { label: "not its doing", mark: "○" },
   open: { label: "not over", mark: "…" },
 };

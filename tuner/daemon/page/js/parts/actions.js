@@ -1,7 +1,12 @@
 // What can be done with a study: pause, stop, go on, give it more; and what it leaves to take away.
 
 import { get, patch, post, study as path } from "../api.js";
-import { confirm, h, save } from "../dom.js";
+import { confirm, h, put, save } from "../dom.js";
+
+const FORMS = [
+  ["computility-run", "computility-run.yaml"], ["compose", "docker compose"], ["systemd", "systemd unit"], ["kubernetes", "Kubernetes"],
+  ["shell", "shell script"],
+];
 
 /**
  * Buttons for a study.
@@ -77,20 +82,47 @@ function more(found) {
   });
 }
 
-/** Links to what a study leaves: its export, its report, its search space. */
-export function downloads(found, complain) {
-  const take = (below) => async () => {
+/** A button that asks for the form and saves the export of a trial; of the one that was decided for without a number. */
+export function exporter(study, trial, label, kind = "") {
+  const form = h("select", { id: "export-form" }, FORMS.map(([value, words]) => h("option", { value }, words)));
+  const image = h("input", { id: "export-image", autocomplete: "off", placeholder: "as it was built here" });
+  const answer = h("div", { role: "alert" });
+  const take = async (event) => {
+    event.preventDefault();
+    put(answer);
+    const asked = new URLSearchParams({ format: form.value });
+    if (trial !== null) asked.set("trial", trial);
+    if (image.value.trim()) asked.set("image", image.value.trim());
     try {
-      const { files } = await get(path(found.study, below));
+      const { files } = await get(path(study, `/export?${asked}`));
       for (const [name, text] of Object.entries(files)) save(name, text);
+      dialog.close();
     } catch (error) {
-      complain(error);
+      put(answer, h("p.problem", {}, error.message));
     }
   };
+  const dialog = h("dialog", { "aria-label": label },
+    h("form", { on: { submit: take } },
+      h("h2", {}, label),
+      h("p", {}, h("label", { for: "export-form" }, "Form"), " ", form),
+      h("p", {}, h("label", { for: "export-image" }, "Image, where containers are started"), " ", image),
+      h("p.small.soft", {}, "Secrets stand in it by name only; the same trial gives the same bytes."),
+      answer,
+      h("p.row", {}, h("button.primary", { type: "submit" }, "Download"), h("button", { type: "button", on: { click: () => dialog.close() } }, "Cancel"))));
+  dialog.addEventListener("close", () => dialog.remove());
+  const show = () => {
+    put(answer);
+    document.body.append(dialog);
+    dialog.showModal();
+  };
+  return h(`button${kind}`, { type: "button", on: { click: show } }, label);
+}
+
+/** Links to what a study leaves: its export, its report, its search space. */
+export function downloads(found) {
   return h("div.row", {},
-    found.decision ? h("button.primary", { type: "button", on: { click: take("/export") } }, "Download the export") : null,
-    found.decision === null && found.best
-      ? h("button", { type: "button", on: { click: take(`/export?trial=${found.best.trial}`) } }, `Download the export of trial ${found.best.trial}`) : null,
+    found.decision ? exporter(found.study, null, "Download the export", ".primary") : null,
+    found.decision === null && found.best ? exporter(found.study, found.best.trial, `Download the export of trial ${found.best.trial}`) : null,
     found.trials > 0 ? h("a.button", { href: path(found.study, "/report/report.html"), target: "_blank", rel: "noopener" }, "Report") : null,
     h("a.button", { href: path(found.study, "/space"), download: `${found.study}.yaml` }, "Search space"));
 }

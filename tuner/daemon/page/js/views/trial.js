@@ -3,6 +3,7 @@
 import { get, hear, study as path, text } from "../api.js";
 import { card, copier, fill, h, put, renew, saver, table } from "../dom.js";
 import { moment, number, percent, same, seconds, value } from "../format.js";
+import { exporter } from "../parts/actions.js";
 import { stages } from "../parts/bars.js";
 import { command } from "../parts/command.js";
 import { curves } from "../parts/curves.js";
@@ -127,10 +128,11 @@ class Trial {
       h("div.head", {},
         h("h1", {}, `Trial ${trial.trial}`), h("span.status.plain", {}, verdict(trial.family, trial.verdict ?? trial.stage)),
         trial.score === null ? null : h("span", {}, "score ", h("strong", {}, number(trial.score)), base?.score ? `, ${percent(trial.score / base.score - 1)} to the baseline` : ""),
-        h("span.soft.small", {}, words),
+        h("span.soft.small", {}, words, trial.level ? `, on the level ${trial.level}` : ""),
         h("div.row", {},
           this.number > 0 ? h("a.button", { href: link(this.name, this.number - 1) }, "Previous") : null,
           this.number + 1 < this.study.trials ? h("a.button", { href: link(this.name, this.number + 1) }, "Next") : null,
+          trial.family === "good" ? exporter(this.name, trial.trial, "Export") : null,
           base ? h("a.button", { href: `#/study/${encodeURIComponent(this.name)}/compare/${base.trial}/${trial.trial}` }, "Compare with the baseline") : null)),
       trial.history ? h("p.notice.warn", {}, `It does not count any more: ${trial.history}`) : null);
   }

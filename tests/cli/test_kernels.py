@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.build.test_kernels import engine
+from tuner import build
+from tuner.cli.kernels import kernels
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command, with an engine whose measuring program is a fake."""
+    fake = engine(tmp_path)
+    monkeypatch.setenv("TUNER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(build, "build_engine", lambda _: fake)
+    return CliRunner()
+
+
+def test_table_losers_and_the_variable_to_set(run: CliRunner, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(kernels)
+    done = run.invoke(app, [str(tmp_path / "model"), "--tp", "2"], catch_exceptions=False)
+    assert done.exit_code == 0
+    policy = tmp_path / "cache" / "kernels" / "policy.json"
+    assert done.stdout.splitlines() == [
+        "the table",
+        "",
+        "Never the fastest: bmm",
+        f"Policy for ENGINEX_MOE_TINY_IMPL=auto: ENGINEX_MOE_POLICY={policy}",
+    ]
+    assert policy.exists()
+
+
+def test_json(run: CliRunner, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(kernels)
+    words = [
+        "model",
+        "--json",
+        "--tokens",
+        "1,4",
+        "--threads",
+        "2",
+        "--policy",
+        str(tmp_path / "p"),
+    ]
+    done = run.invoke(app, words, catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert found["never_fastest"] == ["bmm"]
+    assert found["policy"] == str(tmp_path / "p")
+    assert found["asked"]["--tokens"] == "1,4"
+    assert found["asked"]["--threads"] == "2"
+    assert found["asked"]["--model"] == str(Path.cwd() / "model")

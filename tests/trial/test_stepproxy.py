@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.trial.climbs import CHANCE, SPACE, study_of
+from tuner.fidelity.evidence import Predicted
+from tuner.launch.base import LOG_NAME
+from tuner.load.plan import Closed, Message, Plan, Session, Turn
+from tuner.load.workloads.declared import Prepared
+from tuner.score.official import PUBLISHED
+from tuner.spec import assignment, parse_space, resolve
+from tuner.store.ledger import Ledger
+from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
+from tuner.trial.context import Study
+from tuner.trial.stepproxy import STEP_FLAG, StepProxy
+
+ENGINE = "engine: {recipe: cpu, model: {make: tiny-hybrid}"
+TURN = Turn((Message("user", "x" * 400),), 32, expect_prompt_tokens=400, expect_output_tokens=32)
+LOAD = Plan("main", 0, tuple(Session((TURN,)) for _ in range(12)), Closed(8), request_timeout_s=10)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Study]:
+    text = SPACE.format(seed=1, most=9, levels="", climb="", sampler=CHANCE).replace(
+        ENGINE, f"{ENGINE}, flags: {{{STEP_FLAG}: true}}"
+    )
+    space = parse_space(text, tmp_path / "space.yaml")
+    with Ledger(tmp_path, write=True) as ledger:
+        found = study_of(ledger, space)
+        found.weights = PUBLISHED
+        found.plans = {"main": Prepared(LOAD, (LOAD,))}
+        yield found
+
+
+def steps(prompt_s: float, decode_s: float, most: int) -> str:
+    """A log of steps that take so long for each prompt token, and for each step of decoding."""
+    line = (
+        "INFO [loggers.py:203] Iteration({n}): {p} context requests, {t} context tokens, {d} generation "
+        "requests, {d} generation tokens, iteration elapsed time: {ms:.2f} ms, CPU KV cache usage: {u:.1f}%"
+    )
+    lines = []
+    for n in range(60):
+        d, tokens = n % most + 1, (400 if n % 3 == 0 else 0)
+        ms = 1000 * (decode_s + 0.0002 * d + prompt_s * tokens)
+        usage = 100 * (d * 416 + tokens) / 100_000
+        lines.append(line.format(n=n, p=int(tokens > 0), t=tokens, d=d, ms=ms, u=usage))
+    return "\n".join(lines) + "\n"
+
+
+def ran(
+    study: Study, log: str | None = "", *, pool: int | None = 100_000, **params: Any
+) -> TrialRow:
+    """A trial that was started, with what its engine wrote."""
+    point = {"seqs": 1, "batch": 512, "moe": "loop", **params}
+    trial = study.ledger.plan(
+        study.row.id,
+        origin=Origin.SEARCH,
+        params=point,
+        assignment=dict(assignment(study.space, point, study.context)),
+        deployment=resolve(study.space, point, study.context).as_json(),
+    )
+    trial = study.ledger.advance(trial, Stage.STARTING)
+    study.ledger.note(study.row.id, "readback", {"kv_tokens": pool}, trial.number)
+    if log is not None:
+        (study.trial_folder(trial.number, trial.attempt) / LOG_NAME).write_text(log)
+    return trial
+
+
+def test_it_orders_what_it_has_not_seen_by_steps_that_it_has(study: Study) -> None:
+    proxy = StepProxy(study)
+    seen = ran(study, steps(1e-4, 0.01, 8), seqs=8)
+    assert proxy.speaks(seen)
+    proxy.learn(seen)
+    said = [proxy.predict(ran(study, seqs=n)) for n in (1, 2, 4, 8)]
+    values = [s.value for s in said if isinstance(s, Predicted)]
+    assert len(values) == 4
+    # A step costs hardly more with more sequences in it, so more of them are better.
+    assert values == sorted(values)
+    assert values[3] > 2 * values[0]
+
+
+def test_a_slower_start_that_is_newer_counts_more(study: Study) -> None:
+    proxy = StepProxy(study)
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
+    fast = proxy.predict(ran(study, seqs=4))
+    for _ in range(2):
+        proxy.learn(ran(study, steps(1e-4, 0.04, 8), seqs=8))
+    slow = proxy.predict(ran(study, seqs=4))
+    assert isinstance(fast, Predicted)
+    assert isinstance(slow, Predicted)
+    assert slow.value < 0.6 * fast.value
+
+
+def test_it_says_nothing_of_what_it_cannot_know(study: Study) -> None:
+    proxy = StepProxy(study)
+    assert "never seen" in str(proxy.predict(ran(study)))
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
+    assert "never seen" in str(proxy.predict(ran(study, moe="native")))
+    assert "size of the KV pool" in str(proxy.predict(ran(study, pool=None)))
+    assert "size of the KV pool" in str(proxy.predict(ran(study, None)))
+    assert isinstance(proxy.predict(ran(study, pool=200)), str)  # not one request fits
+    study.plans = {}
+    assert "one plan" in str(proxy.predict(ran(study, seqs=4)))
+
+
+def test_logs_without_steps_teach_nothing(study: Study) -> None:
+    proxy = StepProxy(study)
+    proxy.learn(ran(study, "INFO: nothing of that kind\n"))
+    proxy.learn(ran(study, None))
+    assert "never seen" in str(proxy.predict(ran(study)))
