@@ -45,6 +45,10 @@ def shown(tmp_path: Path) -> Iterator[Shown]:
         }  # fmt: skip
         decision = {"baseline": 0, "winner": 1, "clear": True, "comparisons": [comparison]}
         ledger.note(one.id, "decision", decision)
+        level = {"level": "brief", "leaves_out": "half of the load", "cost": 12.0, "measured": 9, "held": 3, "pairs": 6,
+                 "tau": 0.83, "standing": "trusted", "why": "it agrees", "retired_because": None}  # fmt: skip
+        real = {"level": "real", "leaves_out": "", "cost": 40.0, "measured": 6}
+        ledger.note(one.id, "levels", {"rows": [level, real]})
         for number in (1, 3):
             folder = attempt_folder(study_folder(ledger, "one"), number, 1)
             folder.mkdir(parents=True)
@@ -166,6 +170,15 @@ def test_columns_are_sorted_by_the_keyboard(looker: Looker, shown: Shown) -> Non
     expect(first).to_have_text("1,100")
     page.keyboard.press("Enter")
     expect(page.locator("th.c-score")).to_have_attribute("aria-sort", "ascending")
+
+
+def test_levels_say_how_far_they_agree(looker: Looker, shown: Shown) -> None:
+    looker.open(shown.address, "#/study/one")
+    card = looker.page.locator(
+        "section", has=looker.page.get_by_role("heading", name="Levels of fidelity")
+    )
+    expect(card.locator("tbody tr").first).to_contain_text("0.83")
+    expect(card.locator("tbody tr").first).to_contain_text("trusted: it agrees")
 
 
 def test_who_has_no_token_is_told_how_to_come_in(looker: Looker, shown: Shown) -> None:

@@ -20,7 +20,9 @@ from tuner.trial.entry import attempt_folder, study_folder
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(120)]
 
 FACTS = {
-    "engines": {"cpu": {"server": ["python", "-m", "server"], "env": {"KEPT": "a b"}}},
+    "engines": {
+        "cpu": {"server": ["python", "-m", "server"], "env": {"KEPT": "a b"}, "image": None}
+    },
     "models": {"make:tiny-hybrid:0": "/models/it's tiny"},
 }
 JUDGEMENT = {

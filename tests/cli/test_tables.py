@@ -4,6 +4,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tuner.cli.finish import finish
 from tuner.cli.inspect import _shown
 from tuner.cli.tables import levels_table, verdict_text
 
@@ -71,3 +72,17 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
     lines = _shown(data)
     assert "level short: 1,234.5 in 3.2 s (no score)" in lines
     assert "level long: failed in 9.0 s, ended as it had settled (no score)" in lines
+
+
+def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:
+    study: dict[str, Any] = {
+        "study": "s", "status": "finished", "reason": None, "exit": 0, "delivered": None,
+        "decision": {"winner": 0, "clear": False, "comparisons": []}, "levels": [SHORT, REAL],
+    }  # fmt: skip
+    console = Console(width=160, no_color=True)
+    with console.capture() as capture:
+        assert finish(study, [], console) == 0
+    assert "standing" in capture.get()
+    with console.capture() as capture:
+        finish({**study, "levels": []}, [], console)
+    assert "standing" not in capture.get()

@@ -33,8 +33,10 @@ parameters:
   moe: {{env: ENGINEX_MOE_TINY_IMPL, choices: [native, loop], baseline: loop}}
 budget: {{trials: {most}}}
 workload: {{kind: conversations, conversations: 8, turns: 2, concurrency: 4, turn_tokens: 100, output_tokens: 8}}
-search: {{startup: 6, repeats: {{baseline: 3, each: 1}}, finalists: {{count: 1, rounds: 2}}{climb}}}
+search: {{{sampler}, repeats: {{baseline: 3, each: 1}}, finalists: {{count: 1, rounds: 2}}{climb}}}
 {levels}"""
+CHANCE = "sampler: random"
+"""A sampler that costs no time, for tests that are not about what is tried."""
 LEVELS = "levels: [{name: short, leaves_out: long ones, workload: {conversations: 4}}]\n"
 
 Surface = Callable[[Mapping[str, Any]], float]
@@ -150,10 +152,16 @@ class Runner(StudyRunner):
 
 
 def space(
-    folder: Path, *, most: int = 40, levels: str = LEVELS, seed: int = 1, climb: str = ""
+    folder: Path,
+    *,
+    most: int = 40,
+    levels: str = LEVELS,
+    seed: int = 1,
+    climb: str = "",
+    sampler: str = "startup: 6",
 ) -> SearchSpace:
     """The search space of such a study."""
-    text = SPACE.format(seed=seed, most=most, levels=levels, climb=climb)
+    text = SPACE.format(seed=seed, most=most, levels=levels, climb=climb, sampler=sampler)
     return parse_space(text, folder / "space.yaml")
 
 

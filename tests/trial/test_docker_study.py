@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ pytestmark = [
 ]
 
 LIMIT_MIB = 1200
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -124,12 +126,7 @@ _RUN = """
 import sys
 from pathlib import Path
 from tests.fakes.world import World
-from tests.trial.test_deliver import exported
 from tests.trial.test_study import run
-from tuner.errors import UserError
-from tuner.export.formats import Form
-from tuner.launch import ports
-from tests.trial.test_docker_study import world
 run(World(Path(sys.argv[1]), image="x"))
 """
 
@@ -139,7 +136,8 @@ def test_a_tuner_that_was_killed_goes_on_and_leaves_no_container(
     tmp_path: Path, stage: Stage
 ) -> None:
     made = world(tmp_path, budget={"trials": 2}, first=[{"seqs": 2}])
-    running = subprocess.Popen([sys.executable, "-c", _RUN, str(tmp_path)])
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen([sys.executable, "-c", _RUN, str(tmp_path)], env=env)
     deadline = time.monotonic() + 60
     while not _reached(made, stage):
         assert running.poll() is None

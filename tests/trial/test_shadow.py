@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.trial.climbs import Runner, Trials, space, study_of, truth
+from tests.trial.climbs import CHANCE, Runner, Trials, space, study_of, truth
 from tuner.fidelity.evidence import Mode, Predicted
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
@@ -69,7 +69,9 @@ def study(
 ) -> tuple[list[TrialRow], Any, Shadow | None, list[Any]]:
     """A study with that proxy in the shadow, or without one."""
     with Ledger(folder, write=True) as ledger:
-        runner = Runner(Trials(study_of(ledger, space(folder, levels="", most=most)), truth))
+        runner = Runner(
+            Trials(study_of(ledger, space(folder, levels="", most=most, sampler=CHANCE)), truth)
+        )
         shadow = None
         if says is not None:
             shadow = runner._shadow = Shadow(runner._study, Fake(says))
@@ -111,7 +113,7 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
     tmp_path: Path,
 ) -> None:
     with Ledger(tmp_path, write=True) as ledger:
-        own = study_of(ledger, space(tmp_path, levels="", most=6))
+        own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
         runner = Runner(Trials(own, truth))
         fake = Fake(good)
         runner._shadow = Shadow(own, fake)
@@ -134,7 +136,7 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
 
 def test_a_resumed_study_has_the_same_gate_and_predicts_nothing_twice(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
-        own = study_of(ledger, space(tmp_path, levels="", most=6))
+        own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
         runner = Runner(Trials(own, truth))
         before = runner._shadow = Shadow(own, Fake(good))
         runner.run()

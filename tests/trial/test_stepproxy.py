@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.trial.climbs import SPACE, study_of
+from tests.trial.climbs import CHANCE, SPACE, study_of
 from tuner.fidelity.evidence import Predicted
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
@@ -26,7 +26,7 @@ LOAD = Plan("main", 0, tuple(Session((TURN,)) for _ in range(12)), Closed(8), re
 
 @pytest.fixture
 def study(tmp_path: Path) -> Iterator[Study]:
-    text = SPACE.format(seed=1, most=9, levels="", climb="").replace(
+    text = SPACE.format(seed=1, most=9, levels="", climb="", sampler=CHANCE).replace(
         ENGINE, f"{ENGINE}, flags: {{{STEP_FLAG}: true}}"
     )
     space = parse_space(text, tmp_path / "space.yaml")

@@ -75,7 +75,7 @@ export function list(name) {
 
   function row(t, n) {
     const difference = t.score !== null && about.baseScore ? percent(t.score / about.baseScore - 1) : "–";
-    const missed = t.missed?.length ? ` ${t.missed.join(", ")}` : "";
+    const missed = (t.missed?.length ? ` ${t.missed.join(", ")}` : "") + (t.level ? ` on ${t.level}` : "");
     const point = what(t, about.base);
     return h(`tr${t.trial === about.best ? ".best" : ""}${fresh.has(t.trial) ? ".fresh" : ""}`, { "data-row": n, "aria-rowindex": n + 2 },
       h("td.number", {}, h("a", { href: link(name, t.trial), on: { focus: () => (active = n) } }, t.trial)),

@@ -9,6 +9,8 @@ const TOP = 50;
 const BOTTOM = 22;
 const SIDE = 56;
 const NEAR = 8;
+const MOST = 1500; // lines that anybody can tell apart, and more
+const BEST = 300;
 
 /**
  * The picture of how parameters and scores go together.
@@ -69,7 +71,7 @@ export function parallel(scope, open) {
     place: h("div", {}, nothing, place, said),
     /** Show these trials. */
     set(given) {
-      trials = given.filter((t) => t.score !== null && t.origin !== "repeat");
+      trials = chosen(given.filter((t) => t.score !== null && t.origin !== "repeat"));
       axes = trials.length ? axesOf(trials) : [];
       near = null;
       nothing.hidden = trials.length > 0;
@@ -77,6 +79,14 @@ export function parallel(scope, open) {
       later();
     },
   };
+}
+
+/** All trials, or where they are too many the best ones and every so-manieth of the others. */
+function chosen(trials) {
+  if (trials.length <= MOST) return trials;
+  const best = new Set(trials.filter((t) => t.feasible).sort((a, b) => b.score - a.score).slice(0, BEST));
+  const step = Math.ceil(trials.length / (MOST - BEST));
+  return trials.filter((t, n) => best.has(t) || n % step === 0);
 }
 
 function sentence(trial) {

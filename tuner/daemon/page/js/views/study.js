@@ -6,6 +6,7 @@ import { moment, number } from "../format.js";
 import { actions, downloads } from "../parts/actions.js";
 import { importance, margins } from "../parts/bars.js";
 import { decision } from "../parts/decision.js";
+import { levels } from "../parts/levels.js";
 import { link, list } from "../parts/list.js";
 import { ahead, happening, now, spent } from "../parts/now.js";
 import { parallel } from "../parts/parallel.js";
@@ -41,6 +42,7 @@ class Study {
     this.spent = h("div");
     this.importance = h("div", {}, h("p.soft", {}, "…"));
     this.decision = h("div");
+    this.levels = h("div");
     this.happenings = h("ol.happenings", { tabindex: "0", "aria-label": "What happened, the newest first" });
     this.log = h("div");
     fill(root, this.head, this.error, this.decision,
@@ -48,6 +50,7 @@ class Study {
       card("Scores", this.scores.place),
       this.machineCard,
       h("div.grid.two", {}, card("Importance of parameters", this.importance), card("Parameters and scores", this.parallel.place)),
+      this.levels,
       card("Trials", this.list.place),
       card("What happened", this.happenings, this.log));
     scope.end(() => {
@@ -107,8 +110,19 @@ class Study {
     while (this.happenings.children.length > MOST) this.happenings.lastChild.remove();
   }
 
-  /** Ask again for what has changed. */
+  /** Ask again for what has changed; one question at a time, so that no older answer comes last. */
   async refresh() {
+    this.again = true;
+    if (this.asking) return;
+    this.asking = true;
+    while (this.again && this.scope.alive) {
+      this.again = false;
+      await this.ask();
+    }
+    this.asking = false;
+  }
+
+  async ask() {
     const changed = [...this.changed];
     this.changed.clear();
     try {
@@ -142,6 +156,7 @@ class Study {
     renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
     put(this.spent, spent(study, this.budget));
     renew(this.decision, decided, () => (decided ? card("Baseline against finalists", decision(name, decided)) : null));
+    renew(this.levels, study.levels, () => (study.levels.length ? card("Levels of fidelity", levels(study.levels)) : null));
     if (ended) this.weigh();
     if (study.status === "failed" || study.status === "stopped") this.worker();
   }

@@ -128,7 +128,7 @@ class Trial {
       h("div.head", {},
         h("h1", {}, `Trial ${trial.trial}`), h("span.status.plain", {}, verdict(trial.family, trial.verdict ?? trial.stage)),
         trial.score === null ? null : h("span", {}, "score ", h("strong", {}, number(trial.score)), base?.score ? `, ${percent(trial.score / base.score - 1)} to the baseline` : ""),
-        h("span.soft.small", {}, words),
+        h("span.soft.small", {}, words, trial.level ? `, on the level ${trial.level}` : ""),
         h("div.row", {},
           this.number > 0 ? h("a.button", { href: link(this.name, this.number - 1) }, "Previous") : null,
           this.number + 1 < this.study.trials ? h("a.button", { href: link(this.name, this.number + 1) }, "Next") : null,

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.ledgers import fill
+from tuner.daemon.view import Views
+from tuner.store.ledger import Ledger
+from tuner.store.overview import briefs
+from tuner.store.rows import Origin
+from tuner.store.stages import Stage
+
+
+def test_levels_are_shown_and_a_held_trial_says_its_level(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        row = fill(ledger, "s", trials=3)
+        rows = [{"level": "short", "standing": "agrees"}]
+        ledger.note(row.id, "levels", {"rows": []})
+        ledger.note(row.id, "levels", {"rows": rows})
+        trial = ledger.plan(row.id, origin=Origin.SEARCH, params={}, assignment={}, deployment={})
+        judgement = {"verdict": "held_on_level", "failed": True, "level": "short"}
+        trial = ledger.advance(
+            trial, Stage.VERIFIED, verdict="held_on_level", judgement=judgement, feasible=False
+        )
+        ledger.advance(trial, Stage.TOLD)
+        assert Views(ledger, None).detail(row).levels == rows
+        shown = briefs(ledger, row.id)
+        assert [brief["level"] for brief in shown] == [None, None, None, "short"]
+        assert shown[-1]["score"] is None
