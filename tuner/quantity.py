@@ -9,8 +9,8 @@ _BYTE_UNITS = {
     "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
     "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
 }  # fmt: skip
-_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(B|[KMGT]i?B)")
+_TIME_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?(B|[KMGT]i?B)", re.ASCII)
 
 
 def parse_seconds(text: str) -> float:

@@ -501,7 +501,8 @@ def main() -> None:
     say(f"non-default args: {vars(args)}", source="api_utils.py:286")
     misbehave_at_start()
     refuse(args)
-    tell_memory(args)
+    if WEIGHTS_GIB:
+        tell_memory(args)
     core = start_processes()
     stop = threading.Event()
     if "ignore-term" in SWITCHES:

@@ -32,15 +32,19 @@ def served(switches: tuple[str, ...], **env: str) -> Iterator[Endpoint]:
     try:
         while True:
             try:
-                httpx.get(f"{endpoint.url}/health", trust_env=False)
+                httpx.get(f"{endpoint.url}/health", trust_env=False, timeout=30)
                 break
-            except httpx.TransportError:
+            except httpx.ConnectError:
                 assert server.poll() is None
                 time.sleep(0.02)
         yield endpoint
     finally:
         server.terminate()
-        server.wait(10)
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:  # a busy machine; it must not outlive the test
+            server.kill()
+            server.wait()
 
 
 @pytest.fixture

@@ -132,7 +132,7 @@ def written_as(pattern: str, how: str) -> tuple[AfterValidator, WithJsonSchema]:
         pattern: A regular expression for the whole text.
         how: How such a text is written, for people.
     """
-    whole = re.compile(pattern)
+    whole = re.compile(pattern, re.ASCII)  # as JSON Schema reads it
 
     def check(text: str) -> str:
         if not whole.fullmatch(text):

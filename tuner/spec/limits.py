@@ -41,8 +41,8 @@ class Amount(Strict):
         return self.bytes if self.bytes is not None else int((self.share or 0.0) * total)
 
 
-_SIZE = re.compile(r"\d+(\.\d+)? ?([KMGT]i?)?B")
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+_SIZE = re.compile(r"\d+(\.\d+)? ?([KMGT]i?)?B", re.ASCII)
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%", re.ASCII)
 
 
 def _amount(value: Any) -> Any:

@@ -10,7 +10,7 @@ from tuner.spec.document import MadeModel, StoredModel
 from tuner.spec.strict_yaml import Document, Place
 from tuner.spec.uses import resolved
 
-_MADE = re.compile(r"make:(?P<make>[a-z0-9][a-z0-9._-]*):(?P<seed>\d{1,10})")
+_MADE = re.compile(r"make:(?P<make>[a-z0-9][a-z0-9._-]*):(?P<seed>\d{1,10})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
