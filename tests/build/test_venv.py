@@ -61,6 +61,8 @@ BUILDER = """
 import sys
 from pathlib import Path
 from tuner.build import build_engine, load_recipe
+
+pytestmark = pytest.mark.slow
 build_engine(load_recipe(Path(sys.argv[1])), cache=Path(sys.argv[2]))
 """
 
@@ -209,7 +211,6 @@ def json_equal(engine: Engine) -> Engine:
     return Engine.from_json({**engine.as_json(), "built_in_s": manifest["built_in_s"]})
 
 
-@pytest.mark.slow
 def test_kill_9_at_any_moment_is_never_taken_for_a_finished_build(
     folder: Path, cache: Path
 ) -> None:

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from tuner.cli import register
 from tuner.cli.main import app
 
+pytestmark = pytest.mark.slow
+
 if not app.registered_commands:
     register.commands(app)
 

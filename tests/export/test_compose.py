@@ -33,6 +33,7 @@ def test_it_keeps_to_the_schema(served: Served) -> None:
     SCHEMA.validate(yaml.safe_load(compose.render(served)))
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(words=FLAGS, env=ENVIRONMENTS)
 def test_what_is_written_reads_back_the_same(

@@ -21,6 +21,8 @@ from tuner.quality.answers import (
 from tuner.quality.asking import Asker
 from tuner.spec.quality import Answers
 
+pytestmark = pytest.mark.slow
+
 
 def ask(endpoint: Endpoint, *, logprobs: bool = True) -> Sheet:
     async def both() -> Sheet:
@@ -57,7 +59,6 @@ def test_without_log_probabilities_there_is_the_text(serve: Serve) -> None:
     assert all(spoken.text and not spoken.tokens for spoken in sheet.values())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("impl", ["loop", "tokenwise", "bmm"])
 def test_kernels_that_round_otherwise_agree(serve: Serve, impl: str) -> None:
     reference, other = ask(serve()), ask(serve(ENGINEX_MOE_TINY_IMPL=impl))
@@ -67,7 +68,6 @@ def test_kernels_that_round_otherwise_agree(serve: Serve, impl: str) -> None:
     assert found.worst > 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("match", ["exact", "first", "distance"])
 def test_a_kernel_that_computes_something_else_does_not(serve: Serve, match: str) -> None:
     reference, wrong = ask(serve()), ask(serve(ENGINEX_MOE_TINY_IMPL="wrong"))

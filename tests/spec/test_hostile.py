@@ -198,6 +198,7 @@ def test_the_rich_one_is_accepted() -> None:
     assert len(describe(space, context)) > 50
 
 
+@pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.sampled_from(PLACES), st.sampled_from(["replace", "delete", "rename"]), JUNK)
 def test_one_change_anywhere_is_taken_or_refused_in_one_line(
@@ -207,6 +208,7 @@ def test_one_change_anywhere_is_taken_or_refused_in_one_line(
     whole(text)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.integers(0, len(RICH) - 1), st.integers(0, 12), st.text(max_size=6))
 def test_cut_and_overwritten_text_is_taken_or_refused_in_one_line(

@@ -50,6 +50,7 @@ def points(trials: list[TrialRow]) -> list[dict[str, Any]]:
     return [t.params for t in trials]
 
 
+@pytest.mark.slow
 def test_what_was_measured_and_what_failed_both_teach(tmp_path: Path) -> None:
     world = World(tmp_path, {"first": [{"kv_space": 64}], "budget": {"trials": 4}}).make()
     trials = run(world)
@@ -68,6 +69,7 @@ def test_what_was_measured_and_what_failed_both_teach(tmp_path: Path) -> None:
     assert set(failed.constraints) == set(measured[0].constraints or {})  # the full vector, always
 
 
+@pytest.mark.slow
 def test_no_point_runs_twice_and_the_space_can_be_exhausted(tmp_path: Path) -> None:
     parameters = {
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2], "baseline": 1},
