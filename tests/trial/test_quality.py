@@ -11,7 +11,7 @@ from tests.fakes.world import World
 from tests.trial.test_study import run
 from tuner.errors import TunerError
 from tuner.store.ledger import Ledger
-from tuner.store.rows import Event, TrialRow
+from tuner.store.rows import Event, Origin, TrialRow
 from tuner.trial.events import Happening
 from tuner.trial.probing import quality_of
 
@@ -209,3 +209,15 @@ def test_answers_survive_a_stop_and_a_resume(tmp_path: Path) -> None:
     trials = run(world)
     assert of(trials, moe="wrong").verdict == "answers_differ"
     assert len([e for e in events(world) if e.kind == "reference"]) == 1
+
+
+def test_a_repeat_is_asked_for_its_answers_and_not_the_probes_again(tmp_path: Path) -> None:
+    search = {"startup": 1, "finalists": {"count": 1, "rounds": 1}}
+    world = kernels(tmp_path, "native", search=search)
+    trials = run(world)
+    kept = {e.number: e.data for e in events(world) if e.kind == "quality"}
+    repeats = [t for t in trials if t.origin is Origin.REPEAT]
+    assert len(repeats) == 4
+    for trial in trials:
+        assert bool(kept[trial.number]["probes"]) == (trial not in repeats)
+    assert all(kept[t.number]["answers"]["problem"] is None for t in repeats)

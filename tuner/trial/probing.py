@@ -50,10 +50,15 @@ class Probing:
         study = self._study
         deployment = Deployment.from_json(trial.deployment)
         caching = parse_argv(deployment.argv).get("enable_prefix_caching") is not False
-        probes = chosen(
-            study.space.quality,
-            trained=not deployment.model.startswith("make:"),
-            caching=caching,
+        # A repeat is a deployment whose probes have passed already: its answers are enough.
+        probes = (
+            {}
+            if trial.origin is Origin.REPEAT
+            else chosen(
+                study.space.quality,
+                trained=not deployment.model.startswith("make:"),
+                caching=caching,
+            )
         )
         reference = self.reference()
         guard = self._guard(launch)
