@@ -60,11 +60,14 @@ def model_path(engine: Engine, folder: Path) -> str:
 
 
 def launch_environment(study: Study, engine: Engine, deployment: Deployment) -> dict[str, str]:
-    """The environment that an engine is started with."""
-    needed = {**dict(engine.env), **study.device_env}
+    """The environment that an engine is started with; what shows it its lent devices wins."""
+    recipe = dict(engine.env)
     if engine.image is None:
-        return {**compile_cache(engine), **whole_environment(needed, deployment)}
-    return container_environment(needed, dict(host_needs(engine.container).env), deployment)
+        found = {**compile_cache(engine), **whole_environment(recipe, deployment)}
+    else:
+        needs = dict(host_needs(engine.container).env)
+        found = container_environment(recipe, needs, deployment)
+    return {**found, **study.device_env}
 
 
 def container_plan(engine: Engine, model: Path, deployment: Deployment) -> ContainerPlan | None:
