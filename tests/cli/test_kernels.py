@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tests.build.test_kernels import engine
 from tuner import build
 from tuner.cli.kernels import kernels
+from tuner.errors import UserError
 
 
 @pytest.fixture
@@ -56,3 +57,14 @@ def test_json(run: CliRunner, tmp_path: Path) -> None:
     assert found["asked"]["--tokens"] == "1,4"
     assert found["asked"]["--threads"] == "2"
     assert found["asked"]["--model"] == str(Path.cwd() / "model")
+
+
+def test_a_recipe_of_an_image_is_refused_before_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "build_engine", lambda _: pytest.fail("it was built"))
+    app = typer.Typer()
+    app.command()(kernels)
+    error = CliRunner().invoke(app, [str(tmp_path), "--recipe", "cuda"]).exception
+    assert isinstance(error, UserError)
+    assert "the engine cuda is an image" in str(error)
