@@ -29,9 +29,11 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
         console.print(levels_table(study["levels"]))
         console.print()
     if study["exit"] or decision is None:
-        console.print(f"{study['study']}: {study['status']}: {study['reason']}", highlight=False)
+        console.print(
+            f"{study['study']}: {study['status']}: {study['reason']}", highlight=False, markup=False
+        )
     else:
-        console.print(conclusion(decision), highlight=False)
+        console.print(conclusion(decision), highlight=False, markup=False)
     delivered = study["delivered"] or {}
     for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
         if delivered.get(name):
