@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -35,6 +36,22 @@ def test_table_losers_and_the_variable_to_set(run: CliRunner, tmp_path: Path) ->
         f"Policy for ENGINEX_MOE_TINY_IMPL=auto: ENGINEX_MOE_POLICY={policy}",
     ]
     assert policy.exists()
+
+
+def test_what_the_measuring_says_is_shown_as_it_is(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = build.measure_kernels
+
+    def measure_kernels(*given: Any, report: Any, **more: Any) -> build.KernelTimes:
+        report("skipped [/dev/kfd]")
+        return real(*given, report=report, **more)
+
+    monkeypatch.setattr(build, "measure_kernels", measure_kernels)
+    app = typer.Typer()
+    app.command()(kernels)
+    done = run.invoke(app, [str(tmp_path / "model")], catch_exceptions=False)
+    assert done.exit_code == 0
 
 
 def test_json(run: CliRunner, tmp_path: Path) -> None:

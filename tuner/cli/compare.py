@@ -42,7 +42,7 @@ def compare(
     from tuner.trial.wishes import Wishes
 
     wishes = Wishes()
-    console = Console(stderr=True) if as_json else wide_console()
+    console = Console(stderr=True, emoji=False) if as_json else wide_console()
     with beside(context.obj) as ledger:
         row = ledger.study(study)
         pair = pair_of(ledger, row, a, b)

@@ -98,11 +98,12 @@ def _ask(recipe: Recipe, model: Path | None) -> AbstractSet[str] | None:
     import tempfile
 
     from rich.console import Console
+    from rich.text import Text
 
     from tuner.build import build_engine, default_launch, host_needs
     from tuner.trial.starting import asker
 
-    with Console(stderr=True).status(f"asking engine {recipe.name}"):
+    with Console(stderr=True).status(Text(f"asking engine {recipe.name}")):
         engine = build_engine(recipe, launch=default_launch(recipe))
         env = dict(engine.env)
         if engine.image is not None:

@@ -36,6 +36,7 @@ def kernels(  # noqa: PLR0913, PLR0917 - one for each option
     Example: tuner kernels /models/Qwen3.6-35B-A3B --tp 4 --tokens 1,2,4,8
     """
     from rich.console import Console
+    from rich.text import Text
 
     from tuner import paths
     from tuner.build import (
@@ -60,7 +61,7 @@ def kernels(  # noqa: PLR0913, PLR0917 - one for each option
             model.absolute(),
             policy=target,
             options=options,
-            report=lambda line: status.update(f"kernels: {line[:100]}"),
+            report=lambda line: status.update(Text(f"kernels: {line[:100]}")),
         )
     if as_json:
         report = found.figures | {
