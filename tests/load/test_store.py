@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tuner.errors import UserError
+from tuner.errors import NoSpaceLeft, UserError
 from tuner.load.record import ErrorClass, Record
 from tuner.load.store import dump_records, parse_record, read_records, record_line, write_records
 
@@ -114,3 +114,13 @@ def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size / 2
+
+
+def test_a_full_disk_is_said_in_one_line() -> None:
+    with pytest.raises(NoSpaceLeft, match=r"^/dev/full: the records cannot be written: No space"):
+        write_records(Path("/dev/full"), [Record("main", 0, 0, 0.0, None, None, None)])
+
+
+def test_a_folder_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="the records cannot be written: No such file"):
+        write_records(tmp_path / "none" / "records.jsonl", [])

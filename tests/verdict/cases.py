@@ -6,6 +6,8 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.verdict import Asked, Evidence, read_log
+
 DATA = Path(__file__).parent.parent / "data" / "verdict"
 
 
@@ -22,10 +24,16 @@ class Case:
     violation: float | None = None
     note: bool = False
     repeat: int = 1
+    asked: str | None = None
 
     @property
     def lines(self) -> list[str]:
         return self.log.strip("\n").split("\n") * self.repeat
+
+    @property
+    def evidence(self) -> Evidence:
+        asked = None if self.asked is None else Asked(self.asked)
+        return Evidence(log=read_log(self.lines), asked=asked)
 
 
 def load_cases() -> list[Case]:

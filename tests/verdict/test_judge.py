@@ -109,6 +109,8 @@ def test_dirty_memory_does_not_hide_another_failure() -> None:
         (Evidence(exit=ExitFacts(signal=11)), Verdict.ENGINE_CRASH),
         (Evidence(exit=ExitFacts(signal=6)), Verdict.ENGINE_CRASH),
         (Evidence(exit=ExitFacts(signal=15), asked=Asked.NO), Verdict.UNASKED_EXIT),
+        (Evidence(exit=ExitFacts(signal=2), asked=Asked.NO), Verdict.UNASKED_EXIT),
+        (Evidence(exit=ExitFacts(signal=2)), Verdict.CANCELLED),
         (Evidence(exit=ExitFacts(signal=15)), Verdict.CANCELLED),
         (Evidence(exit=ExitFacts(signal=15), asked=Asked.DONE), Verdict.STOPPED_CLEANLY),
         (Evidence(exit=ExitFacts(status=0), asked=Asked.NO), Verdict.UNASKED_EXIT),
@@ -120,6 +122,18 @@ def test_dirty_memory_does_not_hide_another_failure() -> None:
 )
 def test_exits_without_a_log(evidence: Evidence, verdict: Verdict) -> None:
     assert judge(evidence).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    "ended", [ExitFacts(signal=2), ExitFacts(signal=15), ExitFacts(status=0), ExitFacts(status=1)]
+)
+def test_a_start_that_nobody_asked_to_stop_was_not_cancelled(ended: ExitFacts) -> None:
+    stopped = log(STARTING, ["INFO:     Shutting down"])
+    assert judge(Evidence(log=stopped)).verdict is Verdict.CANCELLED
+    for reading in (log(STARTING), stopped):
+        judgement = judge(Evidence(log=reading, exit=ended, asked=Asked.NO))
+        assert judgement.verdict in {Verdict.UNASKED_EXIT, Verdict.UNKNOWN}
+        assert judgement.retry is Retry.CONFIRM_ONCE
 
 
 def test_exit_zero_with_a_log_that_shows_no_stop() -> None:

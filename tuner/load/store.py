@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 from collections.abc import Iterable, Iterator
@@ -9,9 +10,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import IO, Any
 
-from tuner.errors import UserError
+from tuner.errors import NoSpaceLeft, UserError
 from tuner.load.record import ErrorClass, Record
 
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _FIELDS = tuple(field.name for field in fields(Record))
 _REQUIRED = ("workload", "session", "turn", "scheduled", "sent", "first_token", "end")
 _TIMES = ("scheduled", "sent", "first_token", "end")
@@ -44,9 +46,21 @@ def dump_records(records: Iterable[Record], out: IO[str]) -> int:
 
 
 def write_records(path: Path, records: Iterable[Record]) -> int:
-    """Write records to a file, in place of what it held; how many they were."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        return dump_records(records, out)
+    """Write records to a file, in place of what it held; how many they were.
+
+    Raises:
+        NoSpaceLeft: When the disk is full.
+        UserError: When the file cannot be written otherwise.
+    """
+    try:
+        with path.open("w", encoding="utf-8", newline="\n") as out:
+            return dump_records(records, out)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise NoSpaceLeft(
+                f"the records cannot be written: {error.strerror}", file=path, mend="make room"
+            ) from error
+        raise UserError(f"the records cannot be written: {error.strerror}", file=path) from error
 
 
 def read_records(path: Path) -> Iterator[Record]:

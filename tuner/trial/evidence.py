@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.errors import UserError
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
@@ -34,7 +35,8 @@ class Ending:
         waited: What came of waiting for it, where that ended the trial.
         exit: How the engine ended by itself.
         findings: What it runs with that was not asked.
-        cancelled: Whether the study was told to stop.
+        cancelled: Whether the study was told to stop, or a person has to mend something first.
+        interrupted: Whether a defect of the tuner broke it off.
         stalled: Whether a load made no progress while the engine was up.
         broken: A request that a live engine failed to answer, where that ended the trial.
         probes: Probes that failed, in words, where that makes the trial unhealthy.
@@ -55,6 +57,7 @@ class Ending:
     exit: Exit | None = None
     findings: tuple[Finding, ...] = ()
     cancelled: bool = False
+    interrupted: bool = False
     stalled: bool = False
     broken: Record | None = None
     probes: tuple[str, ...] = ()
@@ -101,8 +104,14 @@ class Ending:
             or self.exit is not None
             or self.findings
             or self.cancelled
+            or self.interrupted
             or self.stalled
         )
+
+    def break_off(self, error: BaseException) -> None:
+        """Remember that an error of ours, and nothing of the engine's, ended the trial."""
+        self.cancelled = isinstance(error, KeyboardInterrupt | UserError)
+        self.interrupted = not self.cancelled
 
     def note_exit(self, found: Exit | None) -> None:
         """Remember how the engine ended by itself, if it did."""
@@ -122,7 +131,7 @@ class Ending:
         """Whether the engine's end is our doing, and why."""
         if self.exit is not None:
             return Asked.NO
-        if self.cancelled:
+        if self.cancelled or self.interrupted:
             return Asked.CANCEL
         return Asked.DEADLINE if self.hung else Asked.DONE
 

@@ -11,7 +11,7 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.rest import HOST
-from tuner.trial.retry import INTERRUPTED, again, measured, unfinished
+from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again, measured, unfinished
 
 
 def end_leftovers(
@@ -94,7 +94,7 @@ def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:
     if trial.stage is not Stage.VERIFIED:
         return trial
     steps = ledger.transitions(trial.study, trial.number)
-    if unfinished(trial) or again(trial, steps):
+    if unfinished(trial, steps) or again(trial, steps):
         return ledger.advance(trial, Stage.PLANNED, detail={"by": "recovery"})
     return trial
 
@@ -111,14 +111,5 @@ def _verify(ledger: Ledger, trial: TrialRow) -> TrialRow:
         Stage.VERIFIED,
         detail=by,
         verdict=INTERRUPTED,
-        judgement={
-            "verdict": INTERRUPTED,
-            "title": "the tuner ended while the trial ran",
-            "evidence": [],
-            "advice": "nothing to do: it is run again when the study is resumed",
-            "teaches": False,
-            "retry": "none",
-            "violation": None,
-            "failed": True,
-        },
+        judgement=INTERRUPTION,
     )

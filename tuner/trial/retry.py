@@ -7,18 +7,30 @@ as the one that gave it would have.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tuner.store.rows import Transition, TrialRow
 from tuner.store.stages import Stage
 from tuner.verdict import Retry
 
 MAX_ATTEMPTS = 3
-"""Most starts for one trial because of what ended it."""
+"""Most starts for one trial because of what ended it; those that were broken off do not count."""
 MAX_INTERRUPTIONS = 5
-"""Most starts for one trial in all, kills of the tuner included: some trial might kill it."""
+"""Most ends of the tuner in one trial that nobody asked for: some trial might kill it."""
 
 INTERRUPTED = "interrupted"
 CANCELLED = "cancelled"
+INTERRUPTION: dict[str, Any] = {
+    "verdict": INTERRUPTED,
+    "title": "the tuner ended while the trial ran",
+    "evidence": [],
+    "advice": "nothing to do: it is run again when the study is resumed",
+    "teaches": False,
+    "retry": "none",
+    "violation": None,
+    "failed": True,
+}
+"""The judgement of a trial whose tuner was killed, or failed itself."""
 
 
 def again(trial: TrialRow, steps: Sequence[Transition]) -> bool:
@@ -31,20 +43,28 @@ def again(trial: TrialRow, steps: Sequence[Transition]) -> bool:
         trial: The trial, with its verdict.
         steps: Its transitions, in order.
     """
-    if trial.judgement is None or trial.attempt >= MAX_ATTEMPTS:
+    earlier = [v for v in earlier_verdicts(steps) if v not in {CANCELLED, INTERRUPTED}]
+    if trial.judgement is None or len(earlier) + 1 >= MAX_ATTEMPTS:
         return False
     match trial.judgement.get("retry"):
         case Retry.AFTER_CLEANUP:
             return True
         case Retry.CONFIRM_ONCE:
-            return trial.verdict not in earlier_verdicts(steps)
+            return trial.verdict not in earlier
         case _:
             return False
 
 
-def unfinished(trial: TrialRow) -> bool:
-    """Whether a verified trial ended for want of the tuner and not by itself."""
-    return trial.verdict in {CANCELLED, INTERRUPTED} and trial.attempt < MAX_INTERRUPTIONS
+def unfinished(trial: TrialRow, steps: Sequence[Transition]) -> bool:
+    """Whether a verified trial ended for want of the tuner, and not by itself, and may run again.
+
+    Args:
+        trial: The trial, with its verdict.
+        steps: Its transitions, in order.
+    """
+    if trial.verdict == INTERRUPTED:
+        return earlier_verdicts(steps).count(INTERRUPTED) + 1 < MAX_INTERRUPTIONS
+    return trial.verdict == CANCELLED
 
 
 def earlier_verdicts(steps: Sequence[Transition]) -> tuple[str, ...]:

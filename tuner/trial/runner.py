@@ -34,10 +34,10 @@ from tuner.trial.probing import Probing
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
-from tuner.trial.retry import again
+from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again
 from tuner.trial.scrub import scrub
 from tuner.trial.starting import launch_plan
-from tuner.verdict import DeviceFacts, Judgement, TrialStage
+from tuner.verdict import DeviceFacts, Judgement, TrialStage, Verdict
 
 
 @dataclass(slots=True)
@@ -77,7 +77,8 @@ class TrialRunner:
         """Run a planned trial until it is verified; again where that is allowed.
 
         Returns:
-            The trial in the stage ``verified``, with its verdict and its metrics.
+            The trial in the stage ``verified``, with its verdict and its metrics; in the stage
+            ``planned`` where another start is due and the study was told to stop.
 
         Raises:
             ResidueFound: When the engine cannot be proven gone.
@@ -85,12 +86,15 @@ class TrialRunner:
         while True:
             trial = self._attempt(trial)
             steps = self._study.ledger.transitions(trial.study, trial.number)
-            if self._study.cancelled.is_set() or not again(trial, steps):
+            if not again(trial, steps):
+                return trial
+            ended = trial
+            trial = self._study.ledger.advance(trial, Stage.PLANNED)
+            if self._study.cancelled.is_set():
                 return trial
             self._study.voice.say(
-                "retry", trial.number, verdict=trial.verdict, attempt=trial.attempt
+                "retry", ended.number, verdict=ended.verdict, attempt=ended.attempt
             )
-            trial = self._study.ledger.advance(trial, Stage.PLANNED)
 
     # --- one attempt -----------------------------------------------------------------------------
 
@@ -98,6 +102,9 @@ class TrialRunner:
         live = self._start(trial)
         try:
             self._walk(live)
+        except BaseException as error:
+            live.ending.break_off(error)
+            raise
         finally:
             trial = self._end(live)
         return trial
@@ -290,6 +297,8 @@ class TrialRunner:
 
 def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[str, Any]:
     """What the ledger is to say of a trial's end."""
+    if ending.interrupted and judgement.verdict is Verdict.CANCELLED:
+        return {"verdict": INTERRUPTED, "judgement": INTERRUPTION}
     if ending.worse is not None and not judgement.failed:
         return {
             "verdict": CLEARLY_WORSE,

@@ -281,8 +281,9 @@ class StudyRunner:
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
         trial = self._runner.run(trial)
-        if trial.verdict == CANCELLED:
-            self._study.ledger.advance(trial, Stage.PLANNED)
+        if trial.verdict == CANCELLED and self._study.cancelled.is_set():
+            trial = self._study.ledger.advance(trial, Stage.PLANNED)
+        if trial.stage is Stage.PLANNED:
             return
         self._tell(trial)
 

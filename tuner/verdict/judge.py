@@ -90,7 +90,11 @@ def judge(evidence: Evidence, rules: Table | None = None) -> Judgement:
     signals = signals_of(evidence, boot, ended)
     hits = _standing(boot)
     stage = _stage(evidence, boot)
-    candidates = [_from_hit(hit) for hit in hits if hit.rule.rank is not Rank.NOTE]
+    candidates = [
+        _from_hit(hit)
+        for hit in hits
+        if hit.rule.rank is not Rank.NOTE and not signals.keys() & set(hit.rule.none)
+    ]
     candidates += _from_signals(known, signals, stage)
     chosen = _choose(candidates)
     return _judgement(known, evidence, chosen, hits, boot, ended, stage)

@@ -107,6 +107,7 @@ class Rule(_Strict):
         unless: Patterns of which none may match.
         roles: Processes that may have written it; empty means any.
         stages: Stages in which it counts; empty means any.
+        none: Signals of which none may be there.
         generations: ``v0``, ``v1``; empty means any. An unknown generation counts as any.
         files: Patterns on the record's source file; empty means any.
         functions: At least one of these must be in the traceback; empty means any.
@@ -134,6 +135,7 @@ class Rule(_Strict):
     unless: tuple[Pattern, ...] = ()
     roles: tuple[Role, ...] = ()
     stages: tuple[Stage, ...] = ()
+    none: tuple[str, ...] = ()
     generations: tuple[Literal["v0", "v1"], ...] = ()
     files: tuple[Pattern, ...] = ()
     functions: tuple[str, ...] = ()
