@@ -16,6 +16,7 @@ from tuner.cli.main import app
 from tuner.errors import StudyNotFound, UserError
 from tuner.score.paired import Finding, compare
 from tuner.store.ledger import Ledger
+from tuner.store.locks import hold_folder
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.comparison import Pair, pair_of, result
 from tuner.trial.decision import COMPARISONS, decide
@@ -111,7 +112,8 @@ def test_two_trials_are_measured_in_turns_and_more_rounds_are_added(world: World
         assert [t.repeats for t in rows[len(before) :]] == [0, 1, 1, 0]
         assert [t.block for t in rows[len(before) :]] == [1000, 1000, 1001, 1001]
         status = row.status
-    more = command(world, "0", "1", "--rounds", "2")
+    with hold_folder(world.state, {}):  # as a daemon does that has nothing to do any more
+        more = command(world, "0", "1", "--rounds", "2")
     assert more.exit_code == 0
     assert "2 of 2 rounds" in more.stdout
     assert "B over A: " in more.stdout
