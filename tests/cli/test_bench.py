@@ -143,3 +143,78 @@ def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(UserError, match=said):
             run(*url, "--workload", str(file))
+
+
+def test_the_highest_concurrency_within_a_gate(start_mock: Callable[..., Mock], file: Path) -> None:
+    mock = start_mock("--ttft", "0.001")
+    asked = ("--url", mock.endpoint.url, "--workload", str(file), "--find-concurrency", "1,3")
+    found = run(*asked, "--gate", "ttft_p90_s=60", "--gate", "success_rate=1", "--json")
+    assert found.exit_code == 0
+    levels = [{"level": n, "outcome": "met", "times": 1} for n in (1.0, 2.0, 3.0)]
+    assert json.loads(found.output) == {"level": 3.0, "missed": None, "levels": levels}
+    bodies = [one["body_sha"] for one in mock.requests()]
+    assert len(bodies) == len(set(bodies))  # no level meets another one's cache
+    found = run(*asked, "--gate", "ttft_p90_s=0.0001")
+    assert (found.exit_code, found.output.splitlines()[-1]) == (
+        1,
+        "conversations at once: none of these held the gates",
+    )
+    assert run(*asked, "--gate", "cache_hit_rate=1").exit_code == 1  # a share that is missed
+
+
+def test_the_highest_rate_within_a_gate(mock: Mock, file: Path) -> None:
+    asked = ("--url", mock.endpoint.url, "--workload", str(file), "--find-rate", "50,100")
+    found = run(*asked, "--gate", "ttft_p90_s=60")
+    assert found.exit_code == 0
+    assert found.output.splitlines()[-1] == (
+        "conversations started a second: up to 100 held the gates"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--find-rate", "2"], "are no bounds"),
+        (["--find-rate", "4,2"], "levels must rise"),
+        (["--find-rate", "1,nan"], "are no bounds"),
+        (["--find-rate", "1,inf"], "must be finite"),
+        (["--find-concurrency", "1,2.5"], "whole bounds"),
+        (["--find-concurrency", "1,4"], "never reached: there are 3"),
+        (["--find-rate", "1,2", "--find-concurrency", "1,2"], "with one of"),
+        (["--find-rate", "1,2", "--out", "x"], "without --out"),
+        (["--gate", "e2e_p90_s=2"], "with one of"),
+        (["--find-rate", "1,2", "--gate", "speed=2"], "no figure called 'speed'"),
+        (["--find-rate", "1,2", "--gate", "ttft_p90_s"], "--gate"),
+        (["--find-rate", "1,2", "--gate", "ttft_p90_s=nan"], "--gate"),
+    ],
+)
+def test_what_cannot_be_searched(mock: Mock, file: Path, words: list[str], said: str) -> None:
+    gate = [] if "--gate" in words else ["--gate", "ttft_p90_s=2"]
+    with pytest.raises(UserError, match=said):
+        run("--url", mock.endpoint.url, "--workload", str(file), *words, *gate)
+    with pytest.raises(UserError, match="nothing says which load holds"):
+        run("--url", mock.endpoint.url, "--workload", str(file), "--find-rate", "1,2")
+    file.write_text(TWO)
+    with pytest.raises(UserError, match="one workload is searched at a time"):
+        run(
+            "--url",
+            mock.endpoint.url,
+            "--workload",
+            str(file),
+            "--find-rate",
+            "1,2",
+            "--gate",
+            "wall_s=9",
+        )
+    file.write_text("kind: decode_curve\nconcurrencies: [1, 2]\n")
+    with pytest.raises(UserError, match="levels of its own"):
+        run(
+            "--url",
+            mock.endpoint.url,
+            "--workload",
+            str(file),
+            "--find-rate",
+            "1,2",
+            "--gate",
+            "wall_s=9",
+        )
