@@ -63,10 +63,11 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     Example: tuner run search_spaces/local_cpu.yaml
     """
     from tuner.spec import load_space
-    from tuner.trial.admission import check_port, check_targets
+    from tuner.trial.admission import check_models, check_port, check_targets
 
     wanted = load_space(space)
     check_targets(wanted)
+    check_models(wanted)
     check_port(wanted)
     if foreground:
         from tuner.store.ledger import Ledger
