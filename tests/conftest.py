@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -42,19 +43,31 @@ def _listening() -> set[int]:
     }
 
 
+def _open_below(folder: Path) -> list[str]:
+    """Files in a folder that this process holds open."""
+    found = []
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(fd.readlink()))
+    return [name for name in found if name.startswith(f"{folder}/")]
+
+
 @pytest.fixture(autouse=True)
-def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fail a test that leaves a process, a listening port, an open file or shared memory."""
-    before = (_children(), _listening(), len(list(Path("/proc/self/fd").iterdir())), shm.snapshot())
+def nothing_left_behind(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[None]:
+    """Fail a test that leaves a process, a listening port, an open file of its own or shared memory."""
+    before = (_children(), _listening(), shm.snapshot())
     yield
     deadline = time.monotonic() + 3
     while (children := _children() - before[0]) and time.monotonic() < deadline:
         time.sleep(0.05)  # what was killed a moment ago may still be going
     assert not children, f"processes left behind: {children}"
     assert not _listening() - before[1], "a port still listens"
+    if _open_below(tmp_path):
+        gc.collect()  # what nothing refers to any more is no leak of the test's
+        assert not (files := _open_below(tmp_path)), f"files left open: {files}"
     if request.node.get_closest_marker("xdist_group"):
         # Only tests of one group can tell: /dev/shm is shared with whatever runs beside them.
-        assert not shm.leftovers(before[3]), "shared memory left behind"
+        assert not shm.leftovers(before[2]), "shared memory left behind"
 
 
 @pytest.fixture(autouse=True)

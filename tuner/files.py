@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tuner.errors import UserError
+
 
 def fsync_folder(folder: Path) -> None:
     """Make a rename inside a folder survive a power cut."""
@@ -39,6 +41,22 @@ def write_atomic(path: Path, data: bytes | str, *, mode: int = 0o644) -> None:
         Path(name).unlink(missing_ok=True)
         raise
     fsync_folder(path.parent)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written, before there is anything to lose. It is left as it is.
+
+    Raises:
+        UserError: When it cannot be written.
+    """
+    there = path.exists()
+    try:
+        with path.open("ab"):
+            pass
+        if not there:
+            path.unlink()
+    except OSError as wrong:
+        raise UserError(f"cannot be written: {wrong.strerror}", file=path) from None
 
 
 def digest_files(paths: Iterable[tuple[str, Path]]) -> str:

@@ -2,10 +2,11 @@
 
 Each study has a baseline and 30 candidates on a synthetic engine: a measurement is the candidate's
 true figure times log-normal noise, times the machine's drift, which goes on from run to run. The
-procedure is the tuner's own (:mod:`tuner.score`): A/A runs of the baseline, one run for each
-candidate, repeats while they can change the finalists, then A-B-B-A pairs until the answer is
-clear. Beside it stand plans that repeat everything a fixed number of times, in rounds of random
-order, so that drift does not decide for them.
+rules are the tuner's own (:mod:`tuner.score`) with their own defaults, and not with those of a
+search space: A/A runs of the baseline, also between the candidates, one run for each candidate,
+repeats while they can change the finalists, then A-B-B-A pairs until the answer is clear. Beside it
+stand plans that repeat everything a fixed number of times, in rounds of random order, so that drift
+does not decide for them.
 
 Usage: python benchmarks/decisions/simulate.py [--studies 200] [--seed 1]
 """

@@ -90,3 +90,10 @@ def test_an_engine_without_the_kernels(tmp_path: Path) -> None:
 def test_an_image_is_measured_where_it_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is an image"):
         measure_kernels(engine(tmp_path, image="sha256:1"), tmp_path, policy=tmp_path / "p.json")
+
+
+def test_a_policy_file_that_cannot_be_written_is_said_first(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for policy in (tmp_path, tmp_path / "file" / "policy.json"):
+        with pytest.raises(UserError, match="cannot be written"):
+            measure_kernels(engine(tmp_path / policy.name), tmp_path, policy=policy)

@@ -66,6 +66,24 @@ def test_text_and_records(mock: Mock, file: Path, tmp_path: Path) -> None:
     assert len(mock.requests()) == 8  # the warm-up's two are not among the records
 
 
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_sent(
+    mock: Mock, file: Path, tmp_path: Path
+) -> None:
+    asked = ("--url", mock.endpoint.url, "--workload", str(file), "--out")
+    for out, why in ((tmp_path, "Is a directory"), (tmp_path / "no" / "x", "No such file")):
+        with pytest.raises(UserError, match=f"cannot be written: {why}"):
+            run(*asked, str(out))
+    assert mock.requests() == []
+    kept = tmp_path / "kept.jsonl"
+    kept.write_text("before")
+    with pytest.raises(UserError):
+        run("--url", "http://127.0.0.1:1", "--workload", str(file), "--out", str(kept))
+    assert kept.read_text() == "before"
+    with pytest.raises(UserError):
+        run("--url", "http://127.0.0.1:1", "--workload", str(file), "--out", f"{kept}.new")
+    assert list(tmp_path.glob("*.new")) == []
+
+
 def test_json(mock: Mock, file: Path) -> None:
     found = run("--url", mock.endpoint.url, "--workload", str(file), "--json", "--name", "n")
     load = json.loads(found.output)["loads"]["chat"]

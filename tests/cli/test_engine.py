@@ -3,11 +3,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from tuner import paths
+from tests.build.test_kernels import engine as made
+from tuner import build, paths
+from tuner.build import Progress, Report
 from tuner.cli.engine import app
 
 RECIPE = """\
@@ -73,3 +76,21 @@ def test_verify_says_what_is_missing(run: Run, folder: Path) -> None:
     status, out = run("verify", str(folder), "--json")
     assert status == 0
     assert [row["ok"] for row in json.loads(out)] == [True, True]
+
+
+def test_what_a_build_says_is_shown_as_it_is(
+    run: Run, tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / "odd[" / "b]" / "fake"
+    odd.parent.mkdir(parents=True)
+    folder.rename(odd)
+    found = made(tmp_path)
+
+    def build_engine(*_: Any, progress: Report, **__: Any) -> build.Engine:
+        progress(Progress("a [/step]", 1, 2, "copying [/usr/lib] [bold"))
+        return found
+
+    monkeypatch.setattr(build, "build_engine", build_engine)
+    monkeypatch.setattr(build, "fill_wheelhouse", lambda *_, **__: [])
+    assert run("build", str(odd))[0] == 0
+    assert run("wheels", str(odd), str(tmp_path))[0] == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from tests.build.test_kernels import engine
 from tuner import build
 from tuner.cli.kernels import kernels
+from tuner.errors import UserError
 
 
 @pytest.fixture
@@ -36,6 +38,22 @@ def test_table_losers_and_the_variable_to_set(run: CliRunner, tmp_path: Path) ->
     assert policy.exists()
 
 
+def test_what_the_measuring_says_is_shown_as_it_is(
+    run: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = build.measure_kernels
+
+    def measure_kernels(*given: Any, report: Any, **more: Any) -> build.KernelTimes:
+        report("skipped [/dev/kfd]")
+        return real(*given, report=report, **more)
+
+    monkeypatch.setattr(build, "measure_kernels", measure_kernels)
+    app = typer.Typer()
+    app.command()(kernels)
+    done = run.invoke(app, [str(tmp_path / "model")], catch_exceptions=False)
+    assert done.exit_code == 0
+
+
 def test_json(run: CliRunner, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(kernels)
@@ -56,3 +74,14 @@ def test_json(run: CliRunner, tmp_path: Path) -> None:
     assert found["asked"]["--tokens"] == "1,4"
     assert found["asked"]["--threads"] == "2"
     assert found["asked"]["--model"] == str(Path.cwd() / "model")
+
+
+def test_a_recipe_of_an_image_is_refused_before_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "build_engine", lambda _: pytest.fail("it was built"))
+    app = typer.Typer()
+    app.command()(kernels)
+    error = CliRunner().invoke(app, [str(tmp_path), "--recipe", "cuda"]).exception
+    assert isinstance(error, UserError)
+    assert "the engine cuda is an image" in str(error)

@@ -86,3 +86,31 @@ def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:
     with console.capture() as capture:
         finish({**study, "levels": []}, [], console)
     assert "standing" not in capture.get()
+
+
+def ended(**study: Any) -> str:
+    whole = {"study": "s", "status": "finished", "reason": None, "exit": 0, "delivered": None}
+    console = Console(width=200, no_color=True)
+    with console.capture() as capture:
+        finish({**whole, **study}, [], console)
+    return capture.get()
+
+
+def test_the_end_is_said_in_words_alone() -> None:
+    found = {
+        "number": 3, "answer": "better", "ratio": 1.1, "low": 1.05, "high": 1.2, "broken": None,
+        "confidence": 0.95, "runs": [1, 2, 3, 4],
+    }  # fmt: skip
+    won = {"winner": 3, "clear": True, "comparisons": [found]}
+    assert ended(decision=won).startswith(
+        "Trial 3 wins: +10.0% against the baseline (95 % interval"
+    )
+    assert ended(decision={**won, "clear": False}).startswith(
+        "No clear winner: finalist 3 measured"
+    )
+    broken = {**found, "ratio": None, "broken": "trial 9: [/a] :bug:"}
+    said = ended(decision={**won, "comparisons": [broken]})
+    assert said.endswith("failed when it was repeated (trial 9: [/a] :bug:).\n")
+    reason = "no file [/models] :bug:"
+    said = ended(decision=None, status="failed", exit=1, reason=reason)
+    assert said == f"s: failed: {reason}\n"

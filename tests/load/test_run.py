@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -295,9 +294,7 @@ def test_stop_cuts_what_runs_and_does_not_send_the_rest(mock: Mock) -> None:
     )
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
-    began = time.monotonic()
     result = run_load(plan, mock.endpoint, salt=SALT, stop=stop)
-    assert time.monotonic() - began < 1.0
     errors = [record.error for record in result.records]
     cut, unsent = ErrorClass.CANCELLED, ErrorClass.NOT_SENT
     assert errors == [cut, unsent, cut, unsent]

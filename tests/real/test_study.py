@@ -45,12 +45,13 @@ def told(state: Path, *words: str) -> Any:
     return json.loads(done.stdout)
 
 
-def vllm_processes() -> set[int]:
-    """Processes of the real engine that anybody runs; other studies' may be among them."""
+def vllm_processes(folder: Path) -> set[int]:
+    """Processes of the real engine that live in a folder: whoever else runs one is left alone."""
     found = set()
-    for process in psutil.process_iter(["name", "cmdline"]):
+    for process in psutil.process_iter(["name", "cmdline", "cwd"]):
         words = " ".join(process.info["cmdline"] or [process.info["name"] or ""])
-        if "VLLM::" in words or "vllm.entrypoints" in words:
+        real = "VLLM::" in words or "vllm.entrypoints" in words
+        if real and (process.info["cwd"] or "").startswith(f"{folder}/"):
             found.add(process.pid)
     return found
 
@@ -109,7 +110,7 @@ def answer(url: str) -> dict[str, Any]:
 
 
 def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -> None:
-    state, before = tmp_path / "state", vllm_processes()
+    state = tmp_path / "state"
     log = (tmp_path / "run.log").open("w")
     with log:
         running = subprocess.Popen(
@@ -122,6 +123,7 @@ def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -
         wait_until_ready(state, "real-short", 0, running)
         running.kill()
         running.wait()
+        assert vllm_processes(tmp_path)  # it is an orphan now
         done = subprocess.run(
             tuner(state, "resume", "--foreground", "real-short"),
             cwd=tmp_path,
@@ -130,7 +132,7 @@ def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -
             check=False,
         )
     assert done.returncode == 0, (tmp_path / "run.log").read_text()
-    assert not vllm_processes() - before
+    assert not vllm_processes(tmp_path)
 
     trials = told(state, "trials", "real-short")
     assert [t["stage"] for t in trials] == ["told"] * len(trials)
@@ -154,4 +156,4 @@ def test_a_study_is_killed_resumed_decided_exported_and_served(tmp_path: Path) -
     assert found["usage"]["completion_tokens"] == 4
     report = (state / "studies" / "real-short" / "report.md").read_text()
     assert "## Every trial" in report
-    assert not vllm_processes() - before
+    assert not vllm_processes(tmp_path)

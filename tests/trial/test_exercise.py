@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.quality.conftest import served
@@ -38,8 +39,6 @@ def test_a_log_that_tells_nothing(tmp_path: Path, text: str) -> None:
 
 def test_the_engines_metrics_count_tokens_and_bound_the_largest_step(tmp_path: Path) -> None:
     with served(()) as endpoint:
-        import httpx
-
         body = {"model": "llm", "prompt": "x" * 300, "max_tokens": 5, "temperature": 0}
         httpx.post(f"{endpoint.url}/v1/completions", json=body, trust_env=False)
         found = read_exercise(tmp_path / "gone.log", endpoint.url)
@@ -65,3 +64,40 @@ def test_whether_a_step_may_lie_between_two_limits(
 ) -> None:
     found = Exercise(steps={1: 10, 2: 2, 64: 1, 128: 2, 2048: 1})
     assert found.any_step(above, up_to) is expected
+
+
+METRICS = """\
+vllm:prompt_tokens_total{engine="0"} 3000.0
+vllm:prefix_cache_hits_total{engine="0"} 1000.0
+vllm:generation_tokens_total{engine="0"} 120.0
+vllm:request_success_total{engine="0",finished_reason="length"} 20.0
+"""
+EARLY = "[enginex] moe steps tiny=4 native=2 tokens=1157 by_tokens={1:3,2:1,128:1,1024:1} pid=7\n"
+WHOLE = "[enginex] moe steps tiny=44 native=3 tokens=2140 by_tokens={1:3,2:41,128:1,1024:2} pid=7\n"
+
+
+@pytest.fixture
+def metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = httpx.Response(200, text=METRICS)
+    monkeypatch.setattr(httpx, "get", lambda *_, **__: answer)
+
+
+@pytest.mark.usefixtures("metrics")
+def test_counts_that_lack_a_part_of_the_load_are_no_counts(tmp_path: Path) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(EARLY)
+    found = read_exercise(log, "http://127.0.0.1:1", patience=0.1)
+    assert (found.steps, found.variant_steps) == ({}, None)
+    assert found.tokens == 3120
+
+
+@pytest.mark.usefixtures("metrics")
+def test_counts_that_come_a_moment_later_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "engine.log"
+    log.write_text(EARLY)
+    monkeypatch.setattr("tuner.trial.exercise.time.sleep", lambda _: log.write_text(EARLY + WHOLE))
+    found = read_exercise(log, "http://127.0.0.1:1", patience=60)
+    assert found.steps == {1: 3, 2: 41, 128: 1, 1024: 2}
+    assert found.variant_steps == 44

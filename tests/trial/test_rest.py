@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,12 +146,10 @@ def test_lost_telemetry_is_a_failure_and_never_a_pass(ledger: Ledger, how: str) 
         cards.lost_from = cards.asked
     else:
         cards.hangs = True
-    began = time.monotonic()
     with pytest.raises(TelemetryLost, match=r"cannot be read.*(says nothing|no answer)"):
         rest.require_clean(cards.devices())
     with pytest.raises(Quarantined, match=r"after trial 3.*(says nothing|no answer)"):
         rest.prove_back(cards.devices(), "trial 3")
-    assert time.monotonic() - began < 3
     assert list(ledger.quarantined()) == ["GPU-0"]
 
 

@@ -6,6 +6,7 @@ policy file that it writes lies in the user's cache and grows by device, shape a
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 from tuner.build.engine import Engine
 from tuner.build.process import build_env
 from tuner.errors import TunerError, UserError
+from tuner.files import check_writable
 
 POLICY_VARIABLE = "ENGINEX_MOE_POLICY"
 """Where the variant ``auto`` looks for the policy."""
@@ -67,21 +69,29 @@ def measure_kernels(
         report: Hears of its progress, a line at a time.
 
     Raises:
-        UserError: When the engine is an image or has no such kernels, or the model has no experts.
+        UserError: When the engine is an image or has no such kernels, the model has no experts, or
+            the policy file cannot be written.
         TunerError: When the measuring fails otherwise.
     """
     if engine.image is not None:
-        raise UserError(
-            f"the engine {engine.recipe} is an image",
-            mend="run `python -m enginex.bench --model DIR --policy FILE` in a container of it",
-        )
-    policy.parent.mkdir(parents=True, exist_ok=True)
+        raise is_an_image(engine.recipe)
+    with contextlib.suppress(OSError):  # what is wrong with it is said by the check
+        policy.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(policy)
     with tempfile.TemporaryDirectory(prefix="tuner-kernels-") as folder:
         figures = Path(folder) / "figures.json"
         argv = [str(engine.python), "-m", "enginex.bench", "--model", str(model)]
         argv += ["--policy", str(policy), "--json", str(figures), *options]
         table = _run(argv, build_env(dict(engine.env)), report)
         return KernelTimes(table, json.loads(figures.read_text(encoding="utf-8")), policy)
+
+
+def is_an_image(recipe: str) -> UserError:
+    """The error of an engine in an image, whose kernels are not measured from here."""
+    return UserError(
+        f"the engine {recipe} is an image",
+        mend="run `python -m enginex.bench --model DIR --policy FILE` in a container of it",
+    )
 
 
 def _run(argv: Sequence[str], env: dict[str, str], report: Callable[[str], None]) -> str:

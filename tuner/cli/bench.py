@@ -26,7 +26,10 @@ def bench(
     ] = "",
     tokenizer: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The model's folder, for a server without /tokenize."),
+        typer.Option(
+            metavar="DIR",
+            help="The model's folder, for a server without /tokenize; needs the extra `tokenizer`.",
+        ),
     ] = None,
     name: Annotated[
         str | None,
@@ -43,6 +46,7 @@ def bench(
 
     Example: tuner bench --url http://127.0.0.1:8000 --workload chat.yaml --out records.jsonl
     """
+    from tuner.files import check_writable
     from tuner.load.bench import send_workloads
     from tuner.load.endpoint import Endpoint
     from tuner.load.store import write_records
@@ -50,6 +54,8 @@ def bench(
     from tuner.score.profile import OFFICIAL
     from tuner.score.summary import summarise
 
+    if out is not None:
+        check_writable(out)
     loads = [
         (sent, summarise(sent.result.records, OFFICIAL, wall_s=sent.result.wall_s))
         for sent in send_workloads(

@@ -75,19 +75,10 @@ def clean(
 
 
 def _ledger(state: Path, *, write: bool) -> Ledger:
-    """The ledger; beside a tuner that holds the folder, where that is so: study by study is enough."""
-    from tuner.errors import StateUnusable
+    from tuner.cli.ledgers import beside
     from tuner.store.ledger import Ledger
-    from tuner.store.locks import folder_holder
 
-    if not write:
-        return Ledger(state, write=False)
-    try:
-        return Ledger(state, write=True)
-    except StateUnusable:
-        if folder_holder(state) is None:
-            raise
-        return Ledger(state, write=True, hold=False)
+    return beside(state) if write else Ledger(state, write=False)
 
 
 def _devices(ledger: Ledger, *, accept: bool) -> tuple[Lifted, list[str]]:

@@ -33,17 +33,17 @@ def compare(
     """
     from rich.console import Console
 
+    from tuner.cli.ledgers import beside
     from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView
-    from tuner.store.ledger import Ledger
     from tuner.trial.comparison import pair_of, run_comparison
     from tuner.trial.context import Study
     from tuner.trial.session import borrow, stop_on_signals
     from tuner.trial.wishes import Wishes
 
     wishes = Wishes()
-    console = Console(stderr=True) if as_json else wide_console()
-    with Ledger(context.obj, write=True) as ledger:
+    console = Console(stderr=True, emoji=False) if as_json else wide_console()
+    with beside(context.obj) as ledger:
         row = ledger.study(study)
         pair = pair_of(ledger, row, a, b)
 

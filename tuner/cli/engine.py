@@ -34,19 +34,19 @@ def build(
     Example: tuner engine build cpu --launch docker --wheelhouse wheels/
     """
     from rich.console import Console
+    from rich.text import Text
 
     from tuner.build import build_engine, default_launch, load_recipe
     from tuner.quantity import format_seconds
 
     loaded = load_recipe(recipe)
     console = Console(stderr=True)
-    with console.status(f"engine {recipe}") as status:
+    with console.status(Text(f"engine {recipe}")) as status:
 
         def show(progress: Progress) -> None:
             where = f"{progress.number}/{progress.total} " if progress.number else ""
-            status.update(
-                f"engine {recipe}: {where}{progress.step} [dim]{_plain(progress.line)}[/dim]"
-            )
+            said = f"engine {recipe}: {where}{progress.step} "
+            status.update(Text.assemble(said, (_plain(progress.line), "dim")))
 
         engine = build_engine(
             loaded,
@@ -71,12 +71,13 @@ def wheels(
     Example: tuner engine wheels cpu wheels/
     """
     from rich.console import Console
+    from rich.text import Text
 
     from tuner import paths
     from tuner.build import fill_wheelhouse, load_recipe
     from tuner.quantity import format_bytes
 
-    with Console(stderr=True).status(f"wheels of {recipe}"):
+    with Console(stderr=True).status(Text(f"wheels of {recipe}")):
         found = fill_wheelhouse(load_recipe(recipe), folder.resolve(), cache=paths.cache_dir())
     total = sum(wheel.stat().st_size for wheel in found)
     typer.echo(f"{len(found)} wheels, {format_bytes(total)}, in {folder}")
@@ -170,7 +171,5 @@ def _row(entry: CachedEngine) -> dict[str, object]:
 
 
 def _plain(line: str) -> str:
-    """A line of a build's output without control characters or markup, short enough for one row."""
-    from rich.markup import escape
-
-    return escape("".join(char for char in line if char.isprintable())[:100])
+    """A line of a build's output without control characters, short enough for one row."""
+    return "".join(char for char in line if char.isprintable())[:100]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from tuner.cli.tables import levels_table, trials_table
 
@@ -29,18 +30,25 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
         console.print(levels_table(study["levels"]))
         console.print()
     if study["exit"] or decision is None:
-        console.print(f"{study['study']}: {study['status']}: {study['reason']}", highlight=False)
+        console.print(
+            f"{study['study']}: {study['status']}: {study['reason']}",
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )
     else:
-        console.print(conclusion(decision), highlight=False)
+        console.print(conclusion(decision))
     delivered = study["delivered"] or {}
     for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
         if delivered.get(name):
             where = shown(Path(delivered[name]))
-            console.print(f"{label}{where}", highlight=False, soft_wrap=True, markup=False)
+            console.print(
+                f"{label}{where}", highlight=False, soft_wrap=True, markup=False, emoji=False
+            )
     return int(study["exit"] or 0)
 
 
-def conclusion(decision: dict[str, Any]) -> str:
+def conclusion(decision: dict[str, Any]) -> Text:
     """The decision in a sentence."""
     compared = [c for c in decision["comparisons"] if c["ratio"] is not None]
     best = max(compared, key=lambda c: (c["answer"] == "better", c["ratio"]), default=None)
@@ -48,16 +56,17 @@ def conclusion(decision: dict[str, Any]) -> str:
         broken = next((c for c in decision["comparisons"] if c["broken"]), None)
         if broken is not None:
             number, why = broken["number"], broken["broken"]
-            return f"The baseline stands: finalist {number} failed when it was repeated ({why})."
-        return "The baseline stands: nothing scored above it."
+            said = f"The baseline stands: finalist {number} failed when it was repeated ({why})."
+            return Text(said)
+        return Text("The baseline stands: nothing scored above it.")
     low, high = (_percent(best[end]) for end in ("low", "high"))
     spread = f"{best['confidence'] * 100:.4g} % interval {low} to {high}"
     gain = f"{best['ratio'] - 1:+.1%} against the baseline ({spread}, {len(best['runs'])} runs in turns)"
     if decision["clear"]:
-        return f"[bold green]Trial {decision['winner']} wins:[/] {gain}."
-    return (
-        f"[bold yellow]No clear winner:[/] finalist {best['number']} measured {gain}. "
-        "The baseline is kept."
+        return Text.assemble((f"Trial {decision['winner']} wins:", "bold green"), f" {gain}.")
+    return Text.assemble(
+        ("No clear winner:", "bold yellow"),
+        f" finalist {best['number']} measured {gain}. The baseline is kept.",
     )
 
 

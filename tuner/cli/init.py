@@ -98,19 +98,17 @@ def _ask(recipe: Recipe, model: Path | None) -> AbstractSet[str] | None:
     import tempfile
 
     from rich.console import Console
+    from rich.text import Text
 
-    from tuner.build import build_engine
-    from tuner.launch.preflight import SCRIPT, Preflight
+    from tuner.build import build_engine, default_launch, host_needs
+    from tuner.trial.starting import asker
 
-    with Console(stderr=True).status(f"asking engine {recipe.name}"):
-        engine = build_engine(recipe)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            Preflight(
-                [str(engine.python), str(SCRIPT)],
-                dict(engine.env),
-                str(model or folder),
-                Path(folder),
-            ) as asker,
-        ):
-            return asker.flags()
+    with Console(stderr=True).status(Text(f"asking engine {recipe.name}")):
+        engine = build_engine(recipe, launch=default_launch(recipe))
+        env = dict(engine.env)
+        if engine.image is not None:
+            env = {**dict(host_needs(engine.container).env), **env}
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder)
+            with asker(engine, (model or place).absolute(), env=env, log=place) as asked:
+                return asked.flags()

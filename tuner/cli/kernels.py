@@ -36,22 +36,32 @@ def kernels(  # noqa: PLR0913, PLR0917 - one for each option
     Example: tuner kernels /models/Qwen3.6-35B-A3B --tp 4 --tokens 1,2,4,8
     """
     from rich.console import Console
+    from rich.text import Text
 
     from tuner import paths
-    from tuner.build import build_engine, load_recipe, measure_kernels, policy_file
-    from tuner.build.kernels import POLICY_VARIABLE
+    from tuner.build import (
+        build_engine,
+        default_launch,
+        load_recipe,
+        measure_kernels,
+        policy_file,
+    )
+    from tuner.build.kernels import POLICY_VARIABLE, is_an_image
 
+    loaded = load_recipe(recipe)
+    if default_launch(loaded) != "process":
+        raise is_an_image(loaded.name)
     options = ["--tp", str(ranks), "--rounds", str(rounds)]
     options += ["--tokens", tokens] if tokens else []
     options += ["--threads", str(threads)] if threads else []
     target = (policy or policy_file(paths.cache_dir())).absolute()
     with Console(stderr=True).status("kernels") as status:
         found = measure_kernels(
-            build_engine(load_recipe(recipe)),
+            build_engine(loaded),
             model.absolute(),
             policy=target,
             options=options,
-            report=lambda line: status.update(f"kernels: {line[:100]}"),
+            report=lambda line: status.update(Text(f"kernels: {line[:100]}")),
         )
     if as_json:
         report = found.figures | {

@@ -27,8 +27,8 @@ VERDICT_STYLE = {
 
 def wide_console() -> Console:
     """A console that fits the screen, and that is wide where there is none."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    console = Console(emoji=False)
+    return console if console.is_terminal else Console(width=160, emoji=False)
 
 
 @contextmanager

@@ -65,16 +65,22 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     from tuner.spec import load_space
     from tuner.trial.admission import check_models, check_port, check_targets
 
+    if foreground:
+        _refuse({"--priority": priority is not None, "--detach": detach, "--json": as_json})
     wanted = load_space(space)
     check_targets(wanted)
     check_models(wanted)
     check_port(wanted)
+    only = devices.split(",") if devices else None
     if foreground:
         from tuner.store.ledger import Ledger
+        from tuner.store.queue import Queue
         from tuner.trial.entry import enter_study
 
+        lent = _lent(only)
         with Ledger(context.obj, write=True) as ledger:
             row = enter_study(ledger, wanted, space, migrate=migrate)
+            Queue(ledger).put(row.id, stood=str(Path.cwd()), devices=lent)
             _work(ledger, row.name, trials)
         return
     body: dict[str, Any] = {
@@ -84,7 +90,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         "migrate": migrate,
         "budget": {"trials": trials},
         "priority": priority,
-        "devices": devices.split(",") if devices else None,
+        "devices": only,
         "secrets": _secrets(wanted),
     }
     _hand_over(context.obj, "/v1/studies", body, detach=detach, as_json=as_json)
@@ -108,6 +114,7 @@ def resume(
     from tuner.store.ledger import Ledger
 
     if foreground:
+        _refuse({"--detach": detach, "--json": as_json})
         with Ledger(context.obj, write=True) as ledger:
             _work(ledger, study, trials)
         return
@@ -117,6 +124,37 @@ def resume(
         secrets = _secrets(stored_space(reader, reader.study(study)))
     body = {"budget": {"trials": trials}, "secrets": secrets}
     _hand_over(context.obj, f"/v1/studies/{study}/resume", body, detach=detach, as_json=as_json)
+
+
+def _refuse(given: dict[str, bool]) -> None:
+    """Refuse options that are for the daemon alone, which --foreground does without.
+
+    Raises:
+        UserError: When one of them is given.
+    """
+    from tuner.errors import UserError
+
+    for option, is_given in given.items():
+        if is_given:
+            raise UserError(
+                f"{option} does nothing with --foreground", mend="leave one of the two out"
+            )
+
+
+def _lent(asked: list[str] | None) -> tuple[str, ...] | None:
+    """The keys of the devices that a person named.
+
+    Raises:
+        UserError: When there is no such device.
+    """
+    from tuner.telemetry.detect import detect
+    from tuner.trial.leases import check_devices
+
+    source = detect().source
+    try:
+        return check_devices(asked, source.devices)
+    finally:
+        source.close()
 
 
 def _hand_over(
@@ -166,10 +204,18 @@ def _work(ledger: Ledger, name: str, trials: int | None) -> None:
     wishes = Wishes(budget={"trials": trials} if trials else {})
     view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
     # Whatever comes of it here, a daemon that starts later is not to go on with it by itself.
-    Queue(ledger).want(row.id, "stop")
+    queue = Queue(ledger)
+    queue.want(row.id, "stop")
+    entry = queue.find(row.id)
     with stop_on_signals(wishes.cancelled), watching(view, console) as watcher:
         try:
-            decision = work(ledger, row, watchers=[watcher], wishes=wishes)
+            decision = work(
+                ledger,
+                row,
+                watchers=[watcher],
+                wishes=wishes,
+                devices=entry.devices if entry is not None else None,
+            )
         except NothingFeasible:
             decision = None
     detail = Views(ledger, None).detail(ledger.study(name)).model_dump()

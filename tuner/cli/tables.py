@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -104,8 +103,3 @@ def level_texts(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["pairs"]) if "pairs" in row else "",
         standing,
     )
-
-
-def print_table(table: Table, console: Console) -> None:
-    """Print a table; wide enough for its content where nobody looks at a screen."""
-    console.print(table)

@@ -20,7 +20,7 @@ from tuner.daemon.machine import Machine
 from tuner.daemon.recovery import Leftovers
 from tuner.daemon.staff import Task, Worker
 from tuner.daemon.worker import BUSY
-from tuner.errors import ResidueFound, TunerError, UserError
+from tuner.errors import ResidueFound, TunerError
 from tuner.store.queue import Entry
 from tuner.store.rows import OPEN, StudyRow
 from tuner.trial.admission import uses_devices
@@ -350,25 +350,6 @@ class Supervisor:
                 ledger.set_status(task.study, "failed", why, exit_code=1)
             else:
                 ledger.set_status(task.study, "queued", f"its worker died by {how}")
-
-
-def check_devices(asked: tuple[str, ...] | None, machine: Machine) -> tuple[str, ...] | None:
-    """The keys of the devices that a person named by index, or by the beginning of their UUID.
-
-    Raises:
-        UserError: When there is no such device.
-    """
-    if asked is None:
-        return None
-    devices = machine.devices()
-    known = ", ".join(f"{d.index} ({d.key})" for d in devices) or "none"
-    found = []
-    for name in asked:
-        match = [d for d in devices if name in {str(d.index), d.key} or d.key.startswith(name)]
-        if len(match) != 1:
-            raise UserError(f"there is no device {name!r}", mend=f"devices here: {known}")
-        found.append(match[0].key)
-    return tuple(sorted(set(found)))
 
 
 def _obstacle(

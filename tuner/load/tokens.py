@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 
 import httpx
 
-from tuner.errors import TunerError
+from tuner.errors import TunerError, UserError
 from tuner.load.endpoint import PLAIN, Endpoint
 
 
@@ -38,17 +38,22 @@ class FileTokens:
         path: The file, or the model's folder that holds it.
 
     Raises:
-        TokensUnknown: When the file or the library is missing.
+        UserError: When the file or the library is missing.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             from tokenizers import Tokenizer  # noqa: PLC0415  (an optional library)
         except ImportError:
-            raise TokensUnknown("reading a tokenizer file needs the tokenizers library") from None
+            raise UserError(
+                "reading a model's tokenizer needs the tokenizers library",
+                mend="install it: pip install 'enginex-tuner[tokenizer]'",
+            ) from None
         file = path / "tokenizer.json" if path.is_dir() else path
         if not file.is_file():
-            raise TokensUnknown(f"no tokenizer at {file}")
+            raise UserError(
+                f"no tokenizer at {file}", mend="name the folder that holds tokenizer.json"
+            )
         self._tokenizer: Any = Tokenizer.from_file(str(file))
 
     def count(self, text: str) -> int:
@@ -131,7 +136,8 @@ def served_tokens(endpoint: Endpoint, model_dir: Path | None = None) -> ServerTo
         model_dir: Where the model's ``tokenizer.json`` lies, if that is known.
 
     Raises:
-        TokensUnknown: When neither can say.
+        TokensUnknown: When the server does not say, and no folder is given.
+        UserError: When the folder's tokenizer cannot be read.
     """
     server = ServerTokens(endpoint)
     try:

@@ -7,6 +7,7 @@ requests. So these counts say which parameters a workload never came near.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ _FIELD = re.compile(r"(\w+)=(\S+)")
 _COUNT = re.compile(r"(\d+):(\d+)")
 _EXACT = 64
 """Up to so many tokens enginex counts steps exactly; above, by the next power of two."""
+_Samples = list[tuple[str, str, float]]
 _SAMPLE = re.compile(r"^(?P<name>vllm:[a-z_]+)(?P<labels>\{[^}]*\})? (?P<value>\S+)$", re.MULTILINE)
 _LE = re.compile(r'le="([^"]+)"')
 
@@ -66,11 +68,25 @@ class Exercise:
         )
 
 
-def read_exercise(log: Path, base_url: str) -> Exercise:
-    """Read a running engine's counts from its log and its metrics."""
-    fields = _last_steps(log)
-    steps = {int(t): int(n) for t, n in _COUNT.findall(fields.get("by_tokens", ""))}
+def read_exercise(log: Path, base_url: str, *, patience: float = 3.0) -> Exercise:
+    """Read a running engine's counts from its log and its metrics.
+
+    Args:
+        log: The engine's log.
+        base_url: Where it serves.
+        patience: Seconds to wait for the counts of what was computed last. enginex prints when a burst
+            of steps is over; counts that lack a part of the load would call exercised what was not
+            counted yet inert, so they are then not read at all.
+    """
     samples = _samples(base_url)
+    computed = _computed(samples)
+    deadline = time.monotonic() + patience
+    while (fields := _last_steps(log)) and _counted(fields) < computed:
+        if time.monotonic() > deadline:
+            fields = {}
+            break
+        time.sleep(0.05)
+    steps = _steps(fields)
     tokens = [_total(samples, f"vllm:{kind}_tokens_total") for kind in ("prompt", "generation")]
     known = [count for count in tokens if count is not None]
     variant = fields.get("tiny")
@@ -81,6 +97,29 @@ def read_exercise(log: Path, base_url: str) -> Exercise:
         tokens=sum(known) if len(known) == len(tokens) else None,
         preemptions=_total(samples, "vllm:num_preemptions_total"),
     )
+
+
+def _steps(fields: Mapping[str, str]) -> dict[int, int]:
+    return {int(t): int(n) for t, n in _COUNT.findall(fields.get("by_tokens", ""))}
+
+
+def _counted(fields: Mapping[str, str]) -> int:
+    """Tokens of all the steps that are counted; from above where the line does not say it."""
+    told = fields.get("tokens", "")
+    return int(told) if told.isdigit() else sum(t * n for t, n in _steps(fields).items())
+
+
+def _computed(samples: _Samples) -> int:
+    """Tokens that the engine has computed at least: generated ones, and of prompts what no cache held.
+
+    A request's last token is put out and not computed any more.
+    """
+    prompts = _total(samples, "vllm:prompt_tokens_total") or 0
+    generated = _total(samples, "vllm:generation_tokens_total") or 0
+    hits = _total(samples, "vllm:prefix_cache_hits_total")
+    requests = _total(samples, "vllm:request_success_total") or 0
+    uncached = 0 if hits is None else max(0, prompts - hits)
+    return max(0, generated - requests) + uncached
 
 
 def _last_steps(log: Path) -> dict[str, str]:
@@ -94,9 +133,6 @@ def _last_steps(log: Path) -> dict[str, str]:
     except OSError:
         return {}
     return found if found.get("tiny", "0").isdigit() else {}
-
-
-_Samples = list[tuple[str, str, float]]
 
 
 def _samples(base_url: str) -> _Samples:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from filelock import Timeout
 
 from tuner import paths
+from tuner.errors import UserError
 from tuner.spec import SearchSpace
 from tuner.store.locks import Hold, holder_of
 from tuner.telemetry.detect import visible
@@ -48,6 +49,31 @@ def needed(
     searched = any(parameter.env in _VISIBLE for parameter in space.parameters.values())
     shown = list(devices) if searched else visible(list(devices), fixed)
     return tuple(sorted(device.key for device in shown)) or (HOST,)
+
+
+def check_devices(
+    asked: Sequence[str] | None, here: Callable[[], Sequence[DeviceInfo]]
+) -> tuple[str, ...] | None:
+    """The keys of the devices that a person named by index, or by the beginning of their UUID.
+
+    Args:
+        asked: What was named; None or nothing for no wish.
+        here: Says which devices the machine has; it is asked only where some were named.
+
+    Raises:
+        UserError: When there is no such device.
+    """
+    if not asked:
+        return None
+    devices = here()
+    known = ", ".join(f"{d.index} ({d.key})" for d in devices) or "none"
+    found = []
+    for name in asked:
+        match = [d for d in devices if name in {str(d.index), d.key} or d.key.startswith(name)]
+        if len(match) != 1:
+            raise UserError(f"there is no device {name!r}", mend=f"devices here: {known}")
+        found.append(match[0].key)
+    return tuple(sorted(set(found)))
 
 
 def device_env(hardware: Hardware) -> dict[str, str]:

@@ -129,7 +129,7 @@ class TrialRunner:
         """The devices that the trial's engine will use."""
         study, deployment = self._study, Deployment.from_json(trial.deployment)
         engine = study.engines[deployment.recipe]
-        env = environment({**dict(engine.env), **study.device_env}, deployment)
+        env = {**environment(dict(engine.env), deployment), **study.device_env}
         return used_devices(engine, study.hardware.devices, env)
 
     def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:

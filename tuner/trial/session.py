@@ -24,6 +24,7 @@ from tuner.spec import Context, SearchSpace
 from tuner.spec.settings import ModelChoice
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
+from tuner.store.queue import Queue
 from tuner.store.redact import SHORTEST, Redactor
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
@@ -84,6 +85,8 @@ def borrow(
 ) -> T | None:
     """Make a study ready as for work, and do something else with it; its status stays as it is.
 
+    It uses the devices that the study was submitted with.
+
     Args:
         ledger: The ledger, open for writing.
         row: The study.
@@ -102,8 +105,10 @@ def borrow(
     with hold_study(study_folder(ledger, row.name), holder):
         voice = Voice(ledger, row.id, *watchers)
         try:
-            study = _ready(ledger, row, voice, wishes, None)
-            return _with_devices(study, None, job)
+            entry = Queue(ledger).find(row.id)
+            devices = None if entry is None else entry.devices
+            study = _ready(ledger, row, voice, wishes, devices)
+            return _with_devices(study, devices, job)
         except _ToldToStop:
             return None
 

@@ -23,6 +23,10 @@ SIMPLER = "simpler"
 """The event that says which point a finalist is without what did nothing."""
 
 
+_MISREAD = math.log(1.1)
+"""By how much, on the log scale, a point may fall behind one that its engine calls the same."""
+
+
 @dataclass(frozen=True, slots=True)
 class Simpler:
     """A finalist's point without what did nothing.
@@ -97,15 +101,17 @@ def as_good(one: TrialRow, finalist: int, trials: Sequence[TrialRow], *, told: b
         one: The simpler trial.
         finalist: Number of the finalist.
         trials: All trials of the study.
-        told: Whether the engine itself told that nothing else changed. Then only the gates count.
+        told: Whether the engine itself told that nothing else changed. Then it need not be measured
+            as good as the finalist, only not so much worse that the engine must have been misread.
     """
     if not one.feasible or not one.score:
         return False
     runs = runs_of(trials).get(finalist)
-    if told or not runs:
+    if not runs:
         return True
     noise: Noise | None = study_noise(trials)
-    if noise is None:
-        return False
     below = float(logs(runs).mean()) - math.log(one.score)
-    return below <= noise.bound(0.05, 1, len(runs))
+    chance = 0.0 if noise is None else noise.bound(0.05, 1, len(runs))
+    if told:
+        return below <= max(chance, _MISREAD)
+    return noise is not None and below <= chance

@@ -60,11 +60,14 @@ def model_path(engine: Engine, folder: Path) -> str:
 
 
 def launch_environment(study: Study, engine: Engine, deployment: Deployment) -> dict[str, str]:
-    """The environment that an engine is started with."""
-    needed = {**dict(engine.env), **study.device_env}
+    """The environment that an engine is started with; what shows it its lent devices wins."""
+    recipe = dict(engine.env)
     if engine.image is None:
-        return {**compile_cache(engine), **whole_environment(needed, deployment)}
-    return container_environment(needed, dict(host_needs(engine.container).env), deployment)
+        found = {**compile_cache(engine), **whole_environment(recipe, deployment)}
+    else:
+        needs = dict(host_needs(engine.container).env)
+        found = container_environment(recipe, needs, deployment)
+    return {**found, **study.device_env}
 
 
 def container_plan(engine: Engine, model: Path, deployment: Deployment) -> ContainerPlan | None:
@@ -98,23 +101,38 @@ def preflight(study: Study, deployment: Deployment) -> Preflight:
         deployment.recipe, deployment.model, deployment.launch, (), (), deployment.served_name
     )
     env = launch_environment(study, engine, bare)
-    if engine.image is None:
-        return Preflight([str(engine.python), str(SCRIPT)], env, str(folder), study.folder)
     files = [str(file.path) for file in study.space.files.values()]
+    return asker(engine, folder, env=env, files=files, log=study.folder)
+
+
+def asker(
+    engine: Engine, model: Path, *, env: dict[str, str], log: Path, files: Iterable[str] = ()
+) -> Preflight:
+    """A warm process that answers for an engine, in the container of its image where it has one.
+
+    Args:
+        engine: The engine.
+        model: The model's folder on this machine.
+        env: The environment that the engine is started with.
+        log: The folder that its log goes to.
+        files: Files that flags and variables may name.
+    """
+    if engine.image is None:
+        return Preflight([str(engine.python), str(SCRIPT)], env, str(model), log)
     run = OneRun(
         engine.image,
         [str(engine.python), _ASKER],
         container=engine.container,
         mounts=[
             f"{here}:{inside}:ro"
-            for here, inside in (*_mounts(folder, files), (str(SCRIPT), _ASKER))
+            for here, inside in (*_mounts(model, files), (str(SCRIPT), _ASKER))
         ],
         # A source tree in the working folder would shadow the engine.
         workdir="/tmp",  # noqa: S108 - inside the container
         env=sorted({**HOME, **env}.items()),
         interactive=True,
     )
-    return Preflight(run.command, build_env(), MODEL_INSIDE, study.folder, after=run.remove)
+    return Preflight(run.command, build_env(), MODEL_INSIDE, log, after=run.remove)
 
 
 def _mounts(model: Path, files: Iterable[str]) -> list[tuple[str, str]]:

@@ -19,7 +19,7 @@ def test_line_counts_by_path_and_by_tokens() -> None:
     for path, tokens in [("bmm", 1), ("bmm", 1), ("loop", 2), ("native", 100), ("native", 120)]:
         counter.add(path, tokens)
     assert counter.line().startswith(
-        "[enginex] moe steps tiny=3 native=2 by_tokens={1:2,2:1,128:2} by_path={bmm:2,loop:1} pid="
+        "[enginex] moe steps tiny=3 native=2 tokens=224 by_tokens={1:2,2:1,128:2} by_path={bmm:2,loop:1} pid="
     )
 
 

@@ -21,7 +21,6 @@ from tuner.daemon.models import (
 )
 from tuner.daemon.problems import RESPONSES, Refused
 from tuner.daemon.service import Here, Service
-from tuner.daemon.supervisor import check_devices
 from tuner.daemon.view import Views
 from tuner.paths import data_dir
 from tuner.spec import SearchSpace
@@ -29,6 +28,7 @@ from tuner.spec.load import parse_space
 from tuner.store.redact import SHORTEST
 from tuner.trial.admission import check_targets
 from tuner.trial.entry import SPACE_COPY, enter_study, secret_names, study_folder
+from tuner.trial.leases import check_devices
 
 router = APIRouter(prefix="/v1", tags=["studies"], responses=RESPONSES)
 
@@ -54,7 +54,7 @@ def submit(here: Here, given: Submission) -> StudySummary:
     supervisor = here.working()
     space, origin = _read(here, given)
     check_targets(space)
-    devices = check_devices(tuple(given.devices) if given.devices else None, here.machine)
+    devices = check_devices(given.devices, here.machine.devices)
     secrets = {name: value.get_secret_value() for name, value in given.secrets.items()}
     _check_secrets(secrets, secret_names(space))
     with here.books.write() as (ledger, queue):

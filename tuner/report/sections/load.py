@@ -11,6 +11,7 @@ from tuner.report.pictures.bars import profile, stages
 from tuner.report.pictures.curves import curves
 from tuner.report.sections.say import number, percent
 from tuner.report.text import one_line
+from tuner.store.rows import TrialRow
 
 
 def load(material: Material) -> Iterator[Block]:
@@ -147,6 +148,10 @@ def _profile(material: Material, number_of: int) -> Picture | None:
     return None if picture is None else Picture(f"profile-{number_of}", picture, says)
 
 
+def _unasked(trial: TrialRow) -> str:
+    return "none" if trial.repeats is None else f"as trial {trial.repeats}"
+
+
 def quality(material: Material) -> Iterator[Block]:
     """What the probes and the answers said of the engines."""
     rows: list[list[Any]] = []
@@ -160,7 +165,7 @@ def quality(material: Material) -> Iterator[Block]:
         rows.append(
             [
                 str(trial.number),
-                f"{passed} of {len(probes)}",
+                f"{passed} of {len(probes)}" if probes else _unasked(trial),
                 code(", ".join(p["name"] for p in failed)) if failed else "",
                 "" if answers is None else f"{answers['same']} of {answers['compared']} the same",
                 "" if answers is None else number(answers["worst"]),

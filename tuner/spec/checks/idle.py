@@ -18,6 +18,7 @@ from tuner.spec.workload import (
     BucketTokens,
     Conversations,
     Dataset,
+    DecodeCurve,
     OfficialLike,
     Replay,
     Workload,
@@ -26,6 +27,10 @@ from tuner.spec.workload import (
 
 Idle = tuple[Place, str, str]
 """Where it stands, what is wrong with it, and the mend."""
+
+FEWEST_TALKS = 10
+"""Conversations of the smallest load that may be ended early: the first look is after eight, and not
+when less than a fifth of the load is left."""
 
 
 def check_idle(document: SpaceDocument, source: Document) -> None:
@@ -42,6 +47,8 @@ def idle(document: SpaceDocument) -> Iterator[Idle]:
     """Everything in a search space that is written and would do nothing."""
     yield from _empty((), document)
     yield from _settings(document)
+    yield from _repeats(document)
+    yield from _early(document)
     yield from _hardware(document)
     yield from _bundles(document)
     yield from _rules(document)
@@ -98,6 +105,59 @@ def _settings(document: SpaceDocument) -> Iterator[Idle]:
     if _written(deadlines, "silence") and deadlines.silence > deadlines.start:
         place = ("engine", "deadlines", "silence")
         yield place, "silence does nothing: start ends first", "make it shorter than start"
+
+
+def _repeats(document: SpaceDocument) -> Iterator[Idle]:
+    """Repeats of trials that are never made; a key that says just so is no mistake."""
+    search, repeats = document.search, document.search.repeats
+    asked = {
+        "each": repeats.each > 1,
+        "starts": repeats.starts > 0,
+        "worthwhile": True,
+    }
+    lacking: dict[str, str] = {}
+    if search.finalists.count == 0:
+        lacking = dict.fromkeys(asked, "there are no finalists to choose")
+    elif repeats.baseline == 1:
+        lacking = dict.fromkeys(asked, "one start of the baseline shows no noise")
+    elif repeats.each == 1:
+        lacking = {"starts": "each is 1"}
+    elif repeats.starts == 0:
+        lacking = {"each": "starts is 0"}
+    for key, why in lacking.items():
+        if asked[key] and _written(repeats, key):
+            place: Place = ("search", "repeats", key)
+            yield place, f"{key} does nothing, as {why}", "leave it out"
+
+
+def _early(document: SpaceDocument) -> Iterator[Idle]:
+    """A wish to end trials early that is never looked at; without the wish it is just left out."""
+    search = document.search
+    if not (search.stop_early and _written(search, "stop_early")):
+        return
+    loads = tuple(document.loads.values())
+    levels = sum(len(x.concurrencies) if isinstance(x, DecodeCurve) else 1 for x in loads)
+    talks = None if levels > 1 else _talks(loads[0])
+    why = None
+    if levels > 1:
+        why = f"there are {levels} loads, and one of them does not decide"
+    elif talks is not None and talks < FEWEST_TALKS:
+        why = f"a load of {talks} is over before it is looked at: from {FEWEST_TALKS} on it is"
+    elif search.repeats.baseline == 1:
+        why = "one start of the baseline shows no noise"
+    if why is not None:
+        yield ("search", "stop_early"), f"stop_early does nothing: {why}", "leave it out"
+
+
+def _talks(load: Workload) -> int | None:
+    """Conversations of a load, a request alone being one; None where only its file knows."""
+    match load:
+        case Conversations() | Dataset():
+            return load.conversations
+        case DecodeCurve():
+            return load.concurrencies[0] * load.rounds
+        case _:
+            return load.requests
 
 
 def _hardware(document: SpaceDocument) -> Iterator[Idle]:

@@ -82,7 +82,9 @@ class StepCounter:
         for (path, _), n in counts.items():
             by_path[path] += n
         native = by_path.pop(NATIVE, 0)
-        fields = {"tiny": by_path.total(), "native": native, "by_tokens": f"{{{spread}}}"}
+        total = sum(tokens * n for (_, tokens), n in counts.items())
+        fields = {"tiny": by_path.total(), "native": native, "tokens": total}
+        fields = {**fields, "by_tokens": f"{{{spread}}}"}
         paths = ",".join(f"{path}:{by_path[path]}" for path in sorted(by_path))
         return lines.render("moe steps", {**fields, "by_path": f"{{{paths}}}", "pid": os.getpid()})
 

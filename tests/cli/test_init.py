@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.build.test_kernels import engine
+from tuner import build
+from tuner.cli.init import init
+from tuner.trial import starting
+
+
+class Asker:
+    """An engine that knows one flag; how it was asked is kept."""
+
+    asked: Sequence[str] = ()
+    model = ""
+
+    def __init__(self, argv: Sequence[str], _env: Any, model: str, _log: Path, **_: Any) -> None:
+        Asker.asked, Asker.model = argv, model
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def flags(self) -> frozenset[str]:
+        return frozenset({"--max-num-seqs"})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "image", "launch"), [("cuda", "sha256:1", "docker"), ("cpu", None, "process")]
+)
+def test_an_engine_is_asked_where_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recipe: str, image: str | None, launch: str
+) -> None:
+    built: list[str] = []
+
+    def build_engine(_: Any, *, launch: str) -> build.Engine:
+        built.append(launch)
+        return engine(tmp_path, image=image)
+
+    needs = SimpleNamespace(env=(("ONLY_INSIDE", "1"),))
+    monkeypatch.setattr(build, "build_engine", build_engine)
+    monkeypatch.setattr(build, "host_needs", lambda _: needs)
+    monkeypatch.setattr(starting, "Preflight", Asker)
+    app = typer.Typer()
+    app.command()(init)
+    file = tmp_path / "space.yaml"
+    done = CliRunner().invoke(app, [str(file), "--recipe", recipe, "--ask"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "--max-num-seqs" in file.read_text()
+    assert built == [launch]
+    inside = image is not None
+    assert (Asker.asked[0] == "docker", "ONLY_INSIDE=1" in Asker.asked) == (inside, inside)
+    assert (Asker.model == starting.MODEL_INSIDE) is inside
