@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.fakes.ledgers import fill, fill_large
 from tuner.store.ledger import Ledger
-from tuner.store.overview import briefs, overview, seconds_by_trial
+from tuner.store.overview import briefs, overview, seconds_by_trial, worked_seconds
 from tuner.store.rows import Origin
 from tuner.store.stages import Stage
 from tuner.trial.budget import spent
@@ -48,6 +49,21 @@ def test_seconds_are_those_of_the_budget(ledger: Ledger) -> None:
         assert known.spending(0.0).durations == pytest.approx(counted)
 
 
+def test_a_killed_tuners_gap_is_left_out_as_in_the_budget(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = fill(ledger, "one", trials=1)
+        trial = ledger.plan(row.id, origin=Origin.SEARCH, params={}, assignment={}, deployment={})
+        trial = ledger.advance(trial, Stage.STARTING)
+        trial = ledger.advance(trial, Stage.READY)
+        for stage in (Stage.STOPPING, Stage.VERIFIED):
+            time.sleep(0.02)
+            trial = ledger.advance(trial, stage, detail={"by": "recovery"})
+        counted = spent(ledger.trials(row.id), ledger.transitions(row.id), session=0.0).durations
+        began, ready = (s.clock for s in ledger.transitions(row.id, 1)[1:3])
+        assert counted[1] == pytest.approx(ready - began)
+        assert seconds_by_trial(ledger, row.id) == pytest.approx(counted)
+
+
 def test_briefs_are_the_rows_in_short(ledger: Ledger) -> None:
     with ledger:
         study = ledger.study("one").id
@@ -74,6 +90,39 @@ def test_the_worker_knows_its_trials_without_reading_them_again(tmp_path: Path) 
         assert len(known.taken()) == len({str(t.assignment) for t in ledger.trials(study)})
         assert len(known.of(Origin.BASELINE)) == 1
         assert known.all() == ledger.trials(study, light=True)
+
+
+def _say(
+    ledger: Ledger, study: int, clock: list[float], *said: tuple[float, str | int | None]
+) -> None:
+    """Statuses of the study and words of its trials, each at its time."""
+    for at, what in said:
+        clock[0] = at
+        if isinstance(what, str):
+            ledger.set_status(study, what)
+        else:
+            ledger.note(study, "note", {"text": "-"}, what)
+
+
+def test_the_work_of_all_sessions_counts_and_pauses_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("tuner.store.ledger.time.time", lambda: clock[0])
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        study = ledger.create_study(name="one", fingerprint="f", space="", origin="").id
+        other = ledger.create_study(name="other", fingerprint="f", space="", origin="").id
+        assert worked_seconds(ledger, study) == 0.0
+        whole = ((100.0, "running"), (150.0, None), (160.0, 0), (190.0, 1), (191.0, "paused"))
+        _say(ledger, study, clock, *whole, (500.0, 1))  # measured again by hand, after its end
+        _say(ledger, other, clock, (600.0, "running"), (600.0, 0), (900.0, 0))
+        assert worked_seconds(ledger, study) == 30.0
+        _say(ledger, study, clock, (1000.0, "running"), (1000.0, 2), (1007.0, 2))  # then killed
+        _say(ledger, study, clock, (9000.0, "queued"), (9001.0, "running"))
+        assert worked_seconds(ledger, study) == 37.0
+        known = KnownTrials(ledger, study)
+        _say(ledger, study, clock, (9001.0, 3), (9005.0, 3))
+        assert known.spending(5.0).wall == 42.0
 
 
 def test_a_large_ledger_is_a_small_one_many_times(tmp_path: Path) -> None:

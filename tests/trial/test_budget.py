@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.trial.factory import trial
@@ -37,6 +39,15 @@ def test_a_reboot_costs_nothing_and_a_clock_that_runs_back_neither() -> None:
     after = steps((Stage.STOPPING, 5.0), (Stage.VERIFIED, 6.0), boot="new")
     assert engine_seconds(before + after) == pytest.approx(1.0)
     assert engine_seconds(steps((Stage.STARTING, 10.0), (Stage.READY, 3.0))) == 0.0
+
+
+def test_the_time_between_a_kill_and_the_next_tuner_is_nobodys() -> None:
+    killed = steps((Stage.STARTING, 0.0), (Stage.READY, 20.0))
+    found = [
+        replace(step, detail={"by": "recovery"})
+        for step in steps((Stage.STOPPING, 30000.0), (Stage.VERIFIED, 30000.1))
+    ]
+    assert engine_seconds(killed + found) == pytest.approx(20.0)
 
 
 def test_stage_times_are_those_of_the_last_attempt() -> None:

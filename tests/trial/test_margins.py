@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
+from tuner.memory.estimate import Start
+from tuner.spec.deployment import Deployment
 from tuner.spec.limits import Amount
+from tuner.store.ledger import Ledger
+from tuner.store.rows import Event, Origin, TrialRow
+from tuner.store.stages import Stage
 from tuner.trial.context import Study
 from tuner.trial.margins import Margins
 
@@ -19,6 +25,94 @@ def margins(devices: tuple[object, ...] = ()) -> Margins:
         space=SimpleNamespace(memory=SimpleNamespace(host=host)),
     )
     return Margins(cast(Study, study))
+
+
+DEPLOYMENT: dict[str, Any] = {
+    "recipe": "cpu",
+    "model": "m",
+    "launch": "process",
+    "argv": [],
+    "env": {},
+    "served_name": "llm",
+    "files": {},
+    "secrets": {},
+    "image": None,
+    "version": None,
+}
+
+
+class Counting(Ledger):
+    """A ledger that counts the trials and the events that are read of it."""
+
+    read: ClassVar[list[int]] = [0, 0]
+
+    def trials(self, *given: Any, **more: Any) -> list[TrialRow]:
+        found = super().trials(*given, **more)
+        self.read[0] += len(found)
+        return found
+
+    def events(self, *given: Any, **more: Any) -> list[Event]:
+        found = super().events(*given, **more)
+        self.read[1] += len(found)
+        return found
+
+
+def started(ledger: Ledger, study: int, blocks: int, model: str = "m") -> TrialRow:
+    """A trial whose engine came up with so many blocks, and that is not told yet."""
+    trial = ledger.plan(
+        study,
+        origin=Origin.SEARCH,
+        params={},
+        assignment={},
+        deployment={**DEPLOYMENT, "model": model},
+    )
+    for stage in (Stage.STARTING, Stage.READY, Stage.PROBED, Stage.WARMED):
+        trial = ledger.advance(trial, stage)
+    ledger.note(study, "readback", {"gpu_blocks": blocks}, trial.number)
+    telemetry = {"devices": [], **seen(2.0)}
+    trial = ledger.advance(trial, Stage.MEASURED, metrics={"telemetry": telemetry})
+    return ledger.advance(ledger.advance(trial, Stage.STOPPING), Stage.VERIFIED)
+
+
+def test_starts_of_told_trials_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen_blocks: list[list[int | None]] = []
+
+    def fit(_: object, starts: list[Start]) -> None:
+        seen_blocks.append([start.blocks for start in starts])
+
+    monkeypatch.setattr("tuner.trial.margins.fit", fit)
+    monkeypatch.setattr("tuner.trial.margins.expect", lambda *_: None)
+    monkeypatch.setattr("tuner.trial.margins.read_model", lambda _: None)
+    with Counting(tmp_path / "state", write=True) as ledger:
+        row = ledger.create_study(name="one", fingerprint="f", space="", origin="")
+        found = margins()
+        engine = SimpleNamespace(env={}, fingerprint=SimpleNamespace(cpu_features=()))
+        found.study.__dict__.update(
+            ledger=ledger, row=row, engines={"cpu": engine}, models={"m": tmp_path}, model_facts={}
+        )
+        found.study.hardware.__dict__["worker_memory"] = None
+        found.study.space.__dict__["engine"] = SimpleNamespace(launch="process")
+        mine = Deployment.from_json(DEPLOYMENT)
+        assert found.violation(mine) is None
+        for number in range(12):
+            trial = started(ledger, row.id, number, "m" if number % 3 else "other")
+            ledger.read[:] = [0, 0]
+            found.violation(mine)
+            assert ledger.read == [1 + bool(number), 1]  # this one, and the one told since
+            ledger.advance(trial, Stage.TOLD)
+        assert seen_blocks[-1] == [n for n in range(12) if n % 3]
+        fresh = Margins(found.study)
+        fresh.violation(mine)
+        assert seen_blocks[-1] == seen_blocks[-2]
+        # One that is started again is not what it was: only what was told is kept.
+        again = started(ledger, row.id, 100)
+        found.violation(mine)
+        ledger.advance(again, Stage.PLANNED)
+        found.violation(mine)
+        assert seen_blocks[-2][-1] == 100
+        assert 100 not in seen_blocks[-1]
 
 
 def seen(high: float | None, name: str = "tree_pss") -> dict[str, Any]:

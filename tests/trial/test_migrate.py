@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import yaml
 
 from tests.fakes.world import World
 from tests.trial.factory import trial
-from tuner.errors import StateUnusable, StudyConflict
+from tuner.errors import StateUnusable, StudyConflict, TelemetryLost
 from tuner.search.sampler import key
 from tuner.spec import Context, SearchSpace, assignment, load_space, resolve
 from tuner.spec.context import ASSUMED
@@ -18,9 +19,11 @@ from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.samples import DeviceSource, NoDevices
 from tuner.trial.deliver import decided
 from tuner.trial.entry import SPACE_COPY, enter_study, stored_space, study_folder
 from tuner.trial.migrate import Migration, plan_migration
+from tuner.trial.telling import material
 
 PARAMETERS: dict[str, Any] = {
     "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4], "baseline": 1},
@@ -168,7 +171,8 @@ def test_the_study_goes_on_under_its_name_and_keeps_its_history(world: World) ->
         row = enter_study(ledger, old, world.space)
         for number, seqs in enumerate((1, 2, 4)):
             put(ledger, row.id, told(old, number, {"seqs": seqs}))
-        ledger.note(row.id, "decision", {"winner": 1})
+        ledger.note(row.id, "decision", {"winner": 1, "comparisons": []})
+        assert material(ledger, row).decision == {"winner": 1, "comparisons": []}
         new = space(world, parameters=fewer)
         with pytest.raises(StudyConflict, match=r"(?s)choices.*go on with --migrate"):
             enter_study(ledger, new, world.space)
@@ -180,6 +184,7 @@ def test_the_study_goes_on_under_its_name_and_keeps_its_history(world: World) ->
         assert ledger.trial(row.id, 1).history == "seqs = 2 is not in this search space"
         assert ledger.trial(row.id, 2).assignment == {**told(old, 2, {}).assignment, "seqs": 1}  # type: ignore[dict-item]
         assert decided(ledger, after) is None  # that was decided among other points
+        assert material(ledger, after).decision is None
         said = ledger.events(row.id, kinds=["migrated"])[0].data
         assert said["before"]["fingerprint"] == old.fingerprint
         assert said["carried"] == [0, 2]
@@ -193,6 +198,28 @@ def test_the_study_goes_on_under_its_name_and_keeps_its_history(world: World) ->
         assert enter_study(ledger, new, world.space).id == row.id  # it is the same study now
     with Ledger(world.state, write=True) as ledger:
         assert len(ledger.trials(row.id)) == 3
+
+
+def test_what_looks_at_the_devices_is_closed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[DeviceSource] = []
+
+    class Source(NoDevices):
+        def close(self) -> None:
+            closed.append(self)
+
+    monkeypatch.setattr("tuner.trial.entry.detect", lambda: SimpleNamespace(source=Source()))
+    with Ledger(world.state, write=True) as ledger:
+        enter_study(ledger, space(world), world.space)
+        enter_study(ledger, space(world, seed=9), world.space, migrate=True)
+        assert len(closed) == 1
+        monkeypatch.setattr("tuner.trial.entry.detect_hardware", _lost)
+        with pytest.raises(TelemetryLost):
+            enter_study(ledger, space(world, seed=10), world.space, migrate=True)
+    assert len(closed) == 2
+
+
+def _lost(_: object) -> None:
+    raise TelemetryLost("the driver does not answer")
 
 
 def test_a_kill_right_after_the_ledger_took_the_new_space_changes_nothing(world: World) -> None:

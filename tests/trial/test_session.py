@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.world import World
-from tuner.errors import NothingFeasible, StateUnusable, UserError
+from tuner.errors import NothingFeasible, SpaceError, StateUnusable, UserError
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
@@ -126,6 +127,23 @@ def test_nothing_feasible_is_an_end_with_a_report(tmp_path: Path) -> None:
             work(ledger, row, watchers=[], wishes=Wishes())
         assert ledger.events(row.id, kinds=["study"])[-1].data["exit"] == 3
         assert (study_folder(ledger, "fake") / "report.md").is_file()
+
+
+def test_a_model_that_is_not_there_is_said_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[str] = []
+    monkeypatch.setattr("tuner.trial.session.build_engine", lambda name, **_: built.append(name))
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, tmp_path)
+        shutil.rmtree(tmp_path / "model")
+        with pytest.raises(SpaceError, match=r"there is no model at \S+/model — give") as caught:
+            work(ledger, row, watchers=[], wishes=Wishes())
+        assert ledger.study("fake").status == "failed"
+    assert not built
+    assert caught.value.file is not None
+    line = caught.value.file.read_text().splitlines()[(caught.value.line or 0) - 1]
+    assert "model:" in line
 
 
 def test_a_secret_must_be_there_before_anything_starts(

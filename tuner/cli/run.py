@@ -63,12 +63,13 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     Example: tuner run search_spaces/local_cpu.yaml
     """
     from tuner.spec import load_space
-    from tuner.trial.admission import check_port, check_targets
+    from tuner.trial.admission import check_models, check_port, check_targets
 
     if foreground:
         _refuse({"--priority": priority is not None, "--detach": detach, "--json": as_json})
     wanted = load_space(space)
     check_targets(wanted)
+    check_models(wanted)
     check_port(wanted)
     only = devices.split(",") if devices else None
     if foreground:

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from tuner.launch.identity import Member, read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
-_PR_GET_CHILD_SUBREAPER = 37
 
 
 def become_subreaper() -> bool:
@@ -20,15 +19,6 @@ def become_subreaper() -> bool:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
-
-
-def is_subreaper() -> bool:
-    """Whether orphaned descendants come to this process."""
-    flag = ctypes.c_int(0)
-    libc = ctypes.CDLL(None, use_errno=True)
-    return bool(
-        libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(flag), 0, 0, 0) == 0 and flag.value
-    )
 
 
 def reap(members: Iterable[Member]) -> list[int]:

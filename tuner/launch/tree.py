@@ -140,8 +140,3 @@ class Tree:
     def buried(self) -> None:
         """Take note that the leader was waited for: its number may be anybody's from now on."""
         self._child = False
-
-    def uncage(self) -> None:
-        """Take note that it has no control group of its own."""
-        with self._lock:
-            self._identity = replace(self._identity, cgroup=None)

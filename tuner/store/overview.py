@@ -8,7 +8,7 @@ from typing import Any
 
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin
-from tuner.store.stages import Stage, is_running
+from tuner.store.stages import RECOVERY, Stage, is_running
 
 _RUNNING = json.dumps([str(stage) for stage in Stage if is_running(stage)])
 
@@ -108,7 +108,7 @@ def seconds_by_trial(ledger: Ledger, study: int, *, after: int = -1) -> dict[int
     """Seconds of each trial in which its engine was up or starting, over all its attempts.
 
     As :func:`tuner.trial.budget.engine_seconds` counts them: on the boot's own clock, and a gap
-    across a reboot counts for nothing.
+    across a reboot, or one that recovery ended, counts for nothing.
 
     Args:
         ledger: The ledger.
@@ -117,9 +117,30 @@ def seconds_by_trial(ledger: Ledger, study: int, *, after: int = -1) -> dict[int
     """
     rows = ledger.db.rows(
         "SELECT number, SUM(MAX(0.0, later - clock)) FROM ("
-        "  SELECT number, stage, clock, boot, LEAD(clock) OVER w AS later, LEAD(boot) OVER w AS after"
+        "  SELECT number, stage, clock, boot, LEAD(clock) OVER w AS later, LEAD(boot) OVER w AS after,"
+        "  LEAD(json_extract(detail, '$.by')) OVER w AS by"
         "  FROM transitions WHERE study=? AND number>? WINDOW w AS (PARTITION BY number ORDER BY id)"
-        ") WHERE boot=after AND stage IN (SELECT value FROM json_each(?)) GROUP BY number",
-        (study, after, _RUNNING),
+        ") WHERE boot=after AND by IS NOT ? AND stage IN (SELECT value FROM json_each(?))"
+        " GROUP BY number",
+        (study, after, RECOVERY, _RUNNING),
     )
     return {number: float(seconds) for number, seconds in rows}
+
+
+def worked_seconds(ledger: Ledger, study: int) -> float:
+    """Seconds of work on a study, pauses between its sessions left out.
+
+    A session begins when the study runs, and ends when it is told otherwise or runs again: a tuner
+    that was killed tells nothing. It counts from the first word of a trial to the last one, so
+    neither builds nor waiting for devices are in it.
+    """
+    rows = ledger.db.rows(
+        "WITH said AS ("
+        "  SELECT id, at, number, SUM(kind='study') OVER (ORDER BY id) AS part,"
+        "  CASE kind WHEN 'study' THEN json_extract(data, '$.status') END AS status"
+        "  FROM events WHERE study=?)"
+        "SELECT part, MAX(status) AS status, MAX(CASE WHEN number IS NOT NULL THEN at END)"
+        " - MIN(CASE WHEN number IS NOT NULL THEN at END) FROM said GROUP BY part",
+        (study,),
+    )
+    return sum(max(0.0, seconds or 0.0) for _, status, seconds in rows if status == "running")

@@ -19,6 +19,9 @@ class Stage(enum.StrEnum):
     TOLD = "told"
 
 
+RECOVERY = "recovery"
+"""What a transition's detail says under ``by`` where a later tuner made it for one that was killed."""
+
 _FORWARD = {
     Stage.PLANNED: {Stage.STARTING},
     Stage.STARTING: {Stage.READY},

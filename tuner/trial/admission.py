@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from tuner.build import Recipe, load_recipe, model_names
 from tuner.launch import ports
 from tuner.spec import SearchSpace
+from tuner.spec.settings import ModelChoice
 from tuner.spec.strict_yaml import Place
 
 
@@ -44,6 +46,32 @@ def _check_makers(space: SearchSpace) -> None:
             raise space.source.error(
                 ("engine", "model"), f"nothing makes the model {model.make}", f"known are {names}"
             )
+
+
+def check_models(space: SearchSpace) -> None:
+    """Refuse a model that is not there, before anything is built.
+
+    Raises:
+        SpaceError: At the first such one, with its line.
+    """
+    for model in space.models:
+        if model.make is None:
+            model_folder(space, model)
+
+
+def model_folder(space: SearchSpace, model: ModelChoice) -> Path:
+    """The folder of a model on disk.
+
+    Raises:
+        SpaceError: When it is not there.
+    """
+    if model.path is None or not model.path.is_dir():
+        raise space.source.error(
+            ("engine", "model"),
+            f"there is no model at {model.path}",
+            "give the folder that holds its config.json",
+        )
+    return model.path
 
 
 def _check_launch(space: SearchSpace, recipe: Recipe) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tuner.store.rows import Origin, Transition, TrialRow
-from tuner.store.stages import Stage, is_running
+from tuner.store.stages import RECOVERY, Stage, is_running
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Spending:
     durations: dict[int, float]
 
     def typical(self, default: float = 0.0) -> float:
-        """Seconds that a trial takes: the median of those that were measured in full."""
+        """Seconds that a trial takes: the median over all that started an engine, failed ones too."""
         return statistics.median(self.durations.values()) if self.durations else default
 
 
@@ -40,7 +40,7 @@ def spent(
     Args:
         trials: All trials of the study.
         transitions: All their transitions, in order.
-        session: Seconds since the running tuner took the study up.
+        session: Seconds of work on the study, in all its sessions.
     """
     steps: dict[int, list[Transition]] = {}
     for step in transitions:
@@ -58,11 +58,13 @@ def spent(
 def engine_seconds(steps: Sequence[Transition]) -> float:
     """Seconds of a trial in which its engine was up or starting, over all its attempts.
 
-    Differences are taken on the boot's own clock; a gap across a reboot counts for nothing.
+    Differences are taken on the boot's own clock. A gap across a reboot counts for nothing, and so
+    does one that recovery ended: nobody knows when in it the tuner was killed.
     """
     total = 0.0
     for before, after in itertools.pairwise(steps):
-        if is_running(before.stage) and before.boot == after.boot:
+        seen = before.boot == after.boot and after.detail.get("by") != RECOVERY
+        if is_running(before.stage) and seen:
             total += max(0.0, after.clock - before.clock)
     return total
 

@@ -77,7 +77,11 @@ def _migrate(
     ledger: Ledger, row: StudyRow, old: SearchSpace, space: SearchSpace, origin: Path
 ) -> StudyRow:
     """Go on with another search space, while nobody works on the study."""
-    machine = detect_hardware(detect().source)
+    devices = detect().source
+    try:
+        machine = detect_hardware(devices)
+    finally:
+        devices.close()
     folder = study_folder(ledger, row.name)
     with hold_study(folder):
         found = plan_migration(old, space, ledger.trials(row.id), Context.of(space, machine))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
-from tuner.store.overview import seconds_by_trial
+from tuner.store.overview import seconds_by_trial, worked_seconds
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending
@@ -19,7 +19,8 @@ class KnownTrials:
 
     Args:
         ledger: The ledger.
-        study: The study's id; nobody else may be working on it.
+        study: The study's id; nobody else may be working on it. What the ledger tells of work on it
+            by now was done in earlier sessions.
     """
 
     def __init__(self, ledger: Ledger, study: int) -> None:
@@ -29,6 +30,7 @@ class KnownTrials:
         self._seconds: dict[int, float] = {}
         self._taken: set[str] = set()
         self._over = -1  # up to this number all are told
+        self._earlier = worked_seconds(ledger, study)
 
     def all(self) -> list[TrialRow]:
         """All trials in the order of their numbers; what is over without its figures and its proof."""
@@ -72,6 +74,6 @@ class KnownTrials:
         return Spending(
             trials=sum(t.launched and t.origin is not Origin.REPEAT for t in trials),
             engine=engine,
-            wall=max(engine, session),
+            wall=max(engine, self._earlier + session),
             durations=durations,
         )

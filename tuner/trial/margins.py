@@ -8,7 +8,7 @@ points beyond it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tuner.memory.bound import Capacity
@@ -18,6 +18,7 @@ from tuner.memory.model import ModelFacts, read_model
 from tuner.memory.request import MemoryRequest, parse_request
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import TrialRow
+from tuner.store.stages import Stage
 from tuner.trial.context import Study
 from tuner.trial.environment import environment
 
@@ -33,6 +34,10 @@ class Margins:
     """
 
     study: Study
+    _over: int = -1  # up to this number all trials are told, and their starts are kept
+    _heard: int = 0  # the last event that is known
+    _said: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _kept: dict[tuple[str, str], list[Start]] = field(default_factory=dict)
 
     def request(self, deployment: Deployment) -> MemoryRequest:
         """What a deployment asks of memory."""
@@ -96,16 +101,43 @@ class Margins:
         return self.study.space.memory.host.of(self.study.hardware.memory_total)
 
     def _starts(self, deployment: Deployment) -> list[Start]:
-        """Every start of the same engine and model that the ledger tells of."""
+        """Every start of the same engine and model that the ledger tells of.
+
+        A trial that was told does not change any more, so it is read once.
+        """
+        wanted, fresh = (deployment.recipe, deployment.model), []
+        over = True
+        for trial in self._fresh():
+            found = self._start_of(trial)
+            over = over and trial.stage is Stage.TOLD
+            if over:
+                self._over = trial.number
+                self._said.pop(trial.number, None)
+            if found is None:
+                continue
+            kind, start = found
+            if over:
+                self._kept.setdefault(kind, []).append(start)
+            elif kind == wanted:
+                fresh.append(start)
+        return [*self._kept.get(wanted, ()), *fresh]
+
+    def _fresh(self) -> list[TrialRow]:
+        """The trials that are not known to be told, once what their engines said was heard."""
         ledger, study = self.study.ledger, self.study.row.id
-        said = {e.number: e.data for e in ledger.events(study) if e.kind == "readback"}
-        found = []
-        for trial in ledger.trials(study):
-            other = Deployment.from_json(trial.deployment)
-            same = (other.recipe, other.model) == (deployment.recipe, deployment.model)
-            if same and trial.metrics is not None and trial.number in said:
-                found.append(self._start(trial, other, said[trial.number]))
-        return found
+        for event in ledger.events(study, after=self._heard, kinds=("readback",)):
+            self._heard = event.id
+            if event.number is not None:
+                self._said[event.number] = event.data
+        return ledger.trials(study, after=self._over)
+
+    def _start_of(self, trial: TrialRow) -> tuple[tuple[str, str], Start] | None:
+        """The recipe and the model of a start and what it showed; None where it showed nothing."""
+        said = self._said.get(trial.number)
+        if trial.metrics is None or said is None:
+            return None
+        other = Deployment.from_json(trial.deployment)
+        return (other.recipe, other.model), self._start(trial, other, said)
 
     def _start(self, trial: TrialRow, deployment: Deployment, said: dict[str, Any]) -> Start:
         watched = (trial.metrics or {})["telemetry"]

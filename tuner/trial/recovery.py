@@ -9,7 +9,7 @@ from tuner.errors import ResidueFound
 from tuner.launch.base import Launcher, Proof
 from tuner.store.ledger import Ledger
 from tuner.store.rows import LaunchRow, TrialRow
-from tuner.store.stages import Stage, is_running
+from tuner.store.stages import RECOVERY, Stage, is_running
 from tuner.trial.rest import HOST
 from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again, measured, unfinished
 
@@ -95,13 +95,13 @@ def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:
         return trial
     steps = ledger.transitions(trial.study, trial.number)
     if unfinished(trial, steps) or again(trial, steps):
-        return ledger.advance(trial, Stage.PLANNED, detail={"by": "recovery"})
+        return ledger.advance(trial, Stage.PLANNED, detail={"by": RECOVERY})
     return trial
 
 
 def _verify(ledger: Ledger, trial: TrialRow) -> TrialRow:
     """Bring a trial whose tuner was killed to the stage in which its engine is known to be gone."""
-    by = {"by": "recovery"}
+    by = {"by": RECOVERY}
     if trial.stage is not Stage.STOPPING:
         trial = ledger.advance(trial, Stage.STOPPING, detail=by)
     if measured(trial, ledger.transitions(trial.study, trial.number)):

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -29,7 +29,7 @@ from tuner.store.redact import SHORTEST, Redactor
 from tuner.store.rows import StudyRow
 from tuner.telemetry.detect import detect
 from tuner.telemetry.hardware import Hardware, detect_hardware
-from tuner.trial.admission import check_targets, uses_devices
+from tuner.trial.admission import check_models, check_targets, model_folder, uses_devices
 from tuner.trial.context import Study
 from tuner.trial.decision import Decision
 from tuner.trial.deliver import deliver, write_report
@@ -176,12 +176,15 @@ def _ready(
 def _with_devices(
     study: Study, devices: Sequence[str] | None, job: Callable[[Study], T]
 ) -> T | None:
-    """Do something with a study while its devices are held."""
+    """Do something with a study while its devices are held; what looks at them is closed then."""
     names = devices or needed(
         study.space, study.hardware.devices, on_devices=uses_devices(study.space)
     )
     holder = {"study": study.row.name, "state": str(study.ledger.folder)}
-    with hold_devices(names, holder, study.voice, study.wishes) as held:
+    with (
+        closing(study.devices),
+        hold_devices(names, holder, study.voice, study.wishes) as held,
+    ):
         return job(study) if held else None
 
 
@@ -222,6 +225,7 @@ def _prepare(
     only: Sequence[str] | None,
 ) -> Study:
     check_targets(space)
+    check_models(space)
     engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
     devices = detect().source
     hardware = detect_hardware(devices)
@@ -229,7 +233,7 @@ def _prepare(
         chosen = tuple(d for d in hardware.devices if d.key in only)
         hardware = replace(hardware, devices=chosen)
     any_engine = next(iter(engines.values()))
-    models = {model.name: _model(model, any_engine) for model in space.models}
+    models = {model.name: _model(space, model, any_engine) for model in space.models}
     ledger.add_facts(
         row.id,
         {
@@ -294,15 +298,11 @@ def weights_of(space: SearchSpace) -> Weights:
     return Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
 
 
-def _model(model: ModelChoice, engine: Engine) -> Path:
+def _model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:
     """The folder of a model: the one on disk, or one that is made on the spot."""
     if model.make is not None:
         return make_model(engine, model.make, seed=model.seed)
-    if model.path is None or not model.path.is_dir():
-        raise UserError(
-            f"there is no model at {model.path}", mend="give the folder that holds its config.json"
-        )
-    return model.path
+    return model_folder(space, model)
 
 
 def _build(

@@ -1,31 +1,13 @@
-"""Studies and trials as JSON-ready data, for the command line and the daemon alike."""
+"""Trials as JSON-ready data, for the command line and the daemon alike."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tuner.spec.deployment import Deployment
-from tuner.store.ledger import Ledger
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.command import server_command
 from tuner.trial.starting import MODEL_INSIDE
-
-
-def study_summary(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
-    """A study in a few words."""
-    trials = ledger.trials(row.id)
-    scored = [t for t in trials if t.feasible and t.score is not None]
-    best = max(scored, key=lambda t: t.score or 0.0, default=None)
-    return {
-        "study": row.name,
-        "status": row.status,
-        "reason": row.reason,
-        "fingerprint": row.fingerprint,
-        "created": row.created,
-        "ended": row.ended,
-        "trials": len(trials),
-        "best": None if best is None else {"trial": best.number, "score": best.score},
-    }
 
 
 def failed_gates(trial: TrialRow) -> list[str]:

@@ -25,6 +25,7 @@ from tuner.spec.context import Hardware
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
+from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
 from tuner.trial.profiled import decode_profile
 from tuner.trial.study import told_history
@@ -42,7 +43,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
     """All that the report of a study says, read from the ledger and the study's folder."""
     trials = ledger.trials(row.id)
     steps = ledger.transitions(row.id)
-    decision = _decision(ledger, row)
+    decision = decided(ledger, row)
     space = space_of(ledger, row)
     context = None if space is None else context_of(space, row)
     shown = _shown(trials, decision)
@@ -62,11 +63,6 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         made=time.time(),
         tuner=__version__,
     )
-
-
-def _decision(ledger: Ledger, row: StudyRow) -> dict[str, Any] | None:
-    found = ledger.events(row.id, kinds=["decision"])
-    return found[-1].data if found else None
 
 
 def space_of(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
