@@ -7,6 +7,8 @@ from pathlib import Path
 
 import platformdirs
 
+from tuner.errors import StateUnusable
+
 APP = "enginex-tuner"
 STATE_MARK = ".tuner-state"
 
@@ -28,6 +30,28 @@ def state_dir(asked: Path | None = None) -> Path:
     if (local / STATE_MARK).is_file():
         return local
     return Path(platformdirs.user_state_dir(APP))
+
+
+def check_state(folder: Path) -> None:
+    """Refuse a state folder that is none, or that can never be one: a file, or below a file.
+
+    Args:
+        folder: The state folder; it need not be there.
+
+    Raises:
+        StateUnusable: When it is no folder, or nobody can see whether it is one.
+    """
+    mend = "name another one with --state DIR or TUNER_STATE"
+    try:
+        there = next(each for each in (folder, *folder.parents) if each.exists())
+    except OSError as error:
+        said = f"the state folder cannot be seen: {error.strerror}"
+        raise StateUnusable(said, file=folder, mend=mend) from error
+    if not there.is_dir():
+        which = "it" if there == folder else str(there)
+        raise StateUnusable(
+            f"the state folder cannot be used: {which} is not a folder", file=folder, mend=mend
+        )
 
 
 def cache_dir() -> Path:

@@ -76,7 +76,37 @@ def test_an_unwritable_state_folder(
     (tmp_path / "file").touch()
     state = tmp_path / "file" / "state"
     assert tuner(monkeypatch, "--state", str(state), "run", str(tmp_path / "space.yaml")) == 2
-    assert "cannot be written" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("trials", "any"),
+        ("doctor",),
+        ("queue",),
+        ("report", "any"),
+        ("export", "any"),
+        ("logs", "any", "0"),
+        ("clean", "--dry-run"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_state_folder_that_is_a_file(
+    words: tuple[str, ...],
+    below: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    assert tuner(monkeypatch, "--state", str(tmp_path / "file" / below), *words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert "is not a folder" in line
 
 
 def test_no_study_yet(

@@ -46,9 +46,10 @@ def common(
     ] = False,
 ) -> None:
     """What all commands share."""
-    from tuner.paths import state_dir
+    from tuner.paths import check_state, state_dir
 
     context.obj = state_dir(state)
+    check_state(context.obj)
 
 
 def run() -> None:

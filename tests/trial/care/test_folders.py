@@ -30,6 +30,12 @@ def test_a_folder_that_is_not_there_can_be_made(tmp_path: Path) -> None:
     assert "the first run makes it" in only(folders.look_at_state(tmp_path / "no"), Level.OK).said
 
 
+def test_no_folder_can_be_made_in_the_kernels_own_file_system() -> None:
+    found = only(folders.look_at_state(Path("/proc/foo/state")), Level.BAD)
+    assert "/proc/foo/state cannot be made" in found.said
+    assert "proc" in found.said
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     found = only(folders.look_at_state(tmp_path / "no"), Level.BAD)

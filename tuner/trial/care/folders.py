@@ -18,6 +18,9 @@ from tuner.trial.care.finding import Finding, bad, note, ok
 _REMOTE = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "fuse.sshfs", "ceph", "lustre"})
 """File systems over a network, on which SQLite's write-ahead log is not safe."""
 
+_UNREAL = frozenset({"proc", "sysfs", "cgroup", "cgroup2", "devpts", "debugfs", "tracefs"})
+"""File systems that the kernel shows itself in, in which nobody can keep a folder."""
+
 NEEDED = 2**30
 """Bytes below which a folder is full: a ledger, records and an engine's log of a night fit in it."""
 _INODES = 1000
@@ -30,6 +33,9 @@ def look_at_state(folder: Path) -> list[Finding]:
     check = "state folder"
     if not folder.exists():
         above = next(each for each in folder.parents if each.exists())
+        if (kind := _file_system(above)) in _UNREAL:
+            said = f"{folder} cannot be made: {above} is of the kernel's own file system {kind}"
+            return [bad(check, said, "name another folder with --state or TUNER_STATE")]
         if os.access(above, os.W_OK | os.X_OK):
             return [ok(check, f"{folder} is not there yet; the first run makes it")]
         return [
