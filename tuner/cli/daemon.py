@@ -52,12 +52,17 @@ def pause(context: typer.Context, study: StudyName, as_json: AsJson = False) -> 
 def _tell(state: Path, study: str, what: str, *, as_json: bool) -> None:
     from tuner.daemon.client import Client
 
-    with Client(state, need=True) as client:
-        said = client.post(f"/v1/studies/{study}/{what}")["said"]
+    with Client(state) as client:
+        if client.get(f"/v1/studies/{study}")["status"] == "finished":
+            said = f"study {study} is finished already"
+        else:
+            client.want()
+            told = client.post(f"/v1/studies/{study}/{what}")["said"]
+            said = f"{told}; go on with: tuner resume {study}"
         if as_json:
             typer.echo(json.dumps(client.get(f"/v1/studies/{study}"), indent=2))
         else:
-            typer.echo(f"{said}; go on with: tuner resume {study}")
+            typer.echo(said)
 
 
 def queue(
@@ -86,8 +91,10 @@ def queue(
     changes = {"priority": priority, "before": before, "budget": {"trials": trials}}
     if study is None and (priority, before, trials) != (None, None, None):
         raise UserError("which study is meant?", mend="name it: tuner queue STUDY …")
-    with Client(context.obj, need=study is not None) as client:
+    with Client(context.obj) as client:
         if study is not None:
+            client.get(f"/v1/studies/{study}")  # without a daemon, too: the name may be wrong
+            client.want()
             client.patch(f"/v1/studies/{study}", changes)
         found = [s for s in client.get("/v1/studies") if s["status"] in {"running", "queued"}]
     found.sort(key=lambda s: (s["status"] != "running", s["place"] or 0))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tuner.cli.complete import study_names
+
+_SERVED = frozenset({"healthy", "held_on_level"})
+"""Verdicts of trials whose engines served as they should."""
 
 
 class Format(StrEnum):
@@ -37,8 +40,14 @@ def export(
         typer.Option(help="The image's name where it is deployed; the engine's own without it."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write into.", metavar="DIR")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also write a trial that never was healthy.")
+    ] = False,
 ) -> None:
     """Write the deployment of a trial, and beside it where it comes from.
+
+    A trial that never was healthy is refused without --force; one that missed its gates is written,
+    and said to be such.
 
     Example: tuner export local-cpu --trial 7 --format shell --out /tmp/try
     """
@@ -49,6 +58,8 @@ def export(
     from tuner.trial.entry import stored_space
 
     with Client(context.obj) as client:
+        if trial is not None:
+            _doubt(client.get(f"/v1/studies/{study}/trials/{trial}"), study, force=force)
         asked = {"trial": trial, "format": form.value, "image": image}
         files = client.get(f"/v1/studies/{study}/export", **asked)["files"]
     if out is None:
@@ -56,6 +67,31 @@ def export(
             row = ledger.study(study)
             out = export_folder(stored_space(ledger, row), row)
     typer.echo(shown(write_files(out, files)))
+
+
+def _doubt(found: dict[str, Any], study: str, *, force: bool) -> None:
+    """Say on standard error why a trial is not one to deploy, where it is not.
+
+    Raises:
+        UserError: When it never was healthy, and that was not asked for all the same.
+    """
+    from tuner.errors import UserError
+
+    verdict, number = found["verdict"], found["trial"]
+    mend = f"see `tuner show {study} {number}`"
+    if verdict not in _SERVED:
+        said = f"trial {number} never was healthy: {verdict or found['stage']}"
+        if not force:
+            raise UserError(said, mend=f"{mend}; --force writes it all the same")
+    elif found["score"] is not None and not found["feasible"]:
+        said = (
+            f"trial {number} is {verdict}, and misses {', '.join(found['missed']) or 'its gates'}"
+        )
+    elif found["score"] is None:
+        said = f"trial {number} was never measured on the real load: {verdict}"
+    else:
+        return
+    typer.echo(f"tuner: {said}; {mend}", err=True)
 
 
 def report(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuner.cli.complete import study_names
+
+if TYPE_CHECKING:
+    from tuner.errors import StudyNotFound
 
 StudyName = Annotated[
     str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
@@ -38,15 +41,19 @@ def status(
 
     with Client(context.obj) as client:
         found = [client.get(f"/v1/studies/{study}")] if study else client.get("/v1/studies")
-    if as_json:
-        typer.echo(json.dumps(found, indent=2))
-        return
-    for one in found:
-        for line in _study(one):
-            typer.echo(line)
+        if as_json:
+            typer.echo(json.dumps(found, indent=2))
+            return
+        for one in found:
+            over = one["status"] == "finished"
+            detail = client.get(f"/v1/studies/{one['study']}") if over and not study else one
+            for line in _study(one, detail.get("decision") if over else None):
+                typer.echo(line)
 
 
-def _study(one: dict[str, Any]) -> list[str]:
+def _study(one: dict[str, Any], decision: dict[str, Any] | None) -> list[str]:
+    from tuner.cli.finish import conclusion
+
     best = one["best"]
     top = "" if best is None else f", best {best['score']:,.0f} (trial {best['trial']})"
     lines = [f"{one['study']}: {one['status']}, {one['trials']} trials{top}"]
@@ -54,6 +61,8 @@ def _study(one: dict[str, Any]) -> list[str]:
         lines.append(f"  waits: {one['waiting']}")
     if one["reason"] and one["status"] != "running":
         lines.append(f"  {one['reason']}")
+    if decision is not None:
+        lines.append(f"  {conclusion(decision).plain}")
     return lines
 
 
@@ -76,10 +85,12 @@ def trials(
 
     with Client(context.obj) as client:
         found = client.get(f"/v1/studies/{study}/trials", history=history)
+        one = client.get(f"/v1/studies/{study}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    wide_console().print(trials_table(found))
+    decision = one["decision"] if one["status"] == "finished" else None
+    wide_console().print(trials_table(found, winner=decision["winner"] if decision else None))
 
 
 def show(
@@ -175,7 +186,10 @@ def logs(
     with Client(context.obj) as client:
         while True:
             # Asked for first: what is written between the two questions is then read once more.
-            over = not follow or client.get(path)["stage"] in {"told", "verified", "planned"}
+            found = client.get(path)
+            over = not follow or found["stage"] in {"told", "verified", "planned"}
+            if over and not found["attempt"]:
+                raise _no_log(study, found)
             part = client.text(f"{path}/log", offset=offset)
             typer.echo(_printable(part.text), nl=False)
             if part.headers["X-Next-Offset"] != str(offset):
@@ -184,6 +198,16 @@ def logs(
                 return
             else:
                 time.sleep(_POLL)
+
+
+def _no_log(study: str, found: dict[str, Any]) -> StudyNotFound:
+    from tuner.errors import StudyNotFound
+
+    number, why = found["trial"], found["verdict"] or found["stage"]
+    return StudyNotFound(
+        f"trial {number} of {study}: it never started an engine ({why}); "
+        f"see tuner show {study} {number}"
+    )
 
 
 def _printable(text: str) -> str:

@@ -36,14 +36,23 @@ class Client:
     def __init__(self, state: Path, *, need: bool = False) -> None:
         self.state = state
         self.address = home.read_address(state)
-        if need and self.address is None:
-            raise UserError("no daemon runs here", mend="start one with `tuner daemon start`")
+        if need:
+            self.want()
         self._http: httpx.Client | None = None
         if self.address is not None:
             transport = httpx.HTTPTransport(uds=self.address.socket)
             self._http = httpx.Client(
                 transport=transport, base_url="http://tuner", timeout=_TIMEOUT
             )
+
+    def want(self) -> None:
+        """Make sure of a daemon.
+
+        Raises:
+            UserError: When none runs.
+        """
+        if self.address is None:
+            raise UserError("no daemon runs here", mend="start one with `tuner daemon start`")
 
     def __enter__(self) -> Self:
         return self

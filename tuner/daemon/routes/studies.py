@@ -104,6 +104,8 @@ def stop_study(here: Here, study: StudyName) -> Told:
     supervisor = here.working()
     with here.books.write() as (ledger, queue):
         row = ledger.study(study)
+        if row.status == "finished":
+            return Told(said=f"study {study} is finished already")
         queue.entry(row.id)
     supervisor.stop(row)
     return Told(said=f"study {study} ends its trial and stops")
@@ -115,6 +117,8 @@ def pause_study(here: Here, study: StudyName) -> Told:
     supervisor = here.working()
     with here.books.write() as (ledger, queue):
         row = ledger.study(study)
+        if row.status == "finished":
+            return Told(said=f"study {study} is finished already")
         queue.entry(row.id)
     supervisor.pause(row)
     return Told(said=f"study {study} finishes its trial and pauses")

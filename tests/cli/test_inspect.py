@@ -1,0 +1,135 @@
+"""What commands say of a study that is over, with no daemon to ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from tests.fakes.ledgers import fill
+from tuner.cli import register
+from tuner.cli.export import _doubt
+from tuner.cli.main import app
+from tuner.errors import StudyNotFound, UserError
+from tuner.store.ledger import Ledger
+from tuner.store.queue import Queue
+from tuner.store.rows import Origin
+from tuner.store.stages import Stage
+
+if not app.registered_commands:
+    register.commands(app)
+
+PAIR = {
+    "number": 2,
+    "answer": "better",
+    "ratio": 1.2,
+    "low": 1.1,
+    "high": 1.3,
+    "confidence": 0.95,
+    "runs": [[1.0, 1.2], [1.0, 1.2]],
+    "broken": None,
+}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    with Ledger(tmp_path, write=True) as ledger:
+        row = fill(ledger, "one", trials=5)
+        Queue(ledger).put(row.id, stood=str(tmp_path))
+        trial = ledger.plan(
+            row.id, origin=Origin.SEARCH, params={}, assignment={}, deployment={"argv": []}
+        )
+        trial = ledger.advance(trial, Stage.VERIFIED, verdict="rejected_by_rule", feasible=False)
+        ledger.advance(trial, Stage.TOLD)
+    return tmp_path
+
+
+def decide(state: Path, **decision: Any) -> None:
+    with Ledger(state, write=True) as ledger:
+        ledger.note(ledger.study("one").id, "decision", {"comparisons": [PAIR], **decision})
+
+
+def tuner(state: Path, *words: str) -> Result:
+    return CliRunner().invoke(app, ["--state", str(state), *words])
+
+
+@pytest.mark.parametrize("words", [("status",), ("status", "one")])
+def test_status_names_the_winner(state: Path, words: tuple[str, ...]) -> None:
+    decide(state, winner=2, clear=True)
+    assert "  Trial 2 wins: +20.0% against the baseline" in tuner(state, *words).stdout
+
+
+def test_status_says_that_nobody_won(state: Path) -> None:
+    decide(state, winner=0, clear=False)
+    assert "  No clear winner: finalist 2 measured" in tuner(state, "status").stdout
+
+
+def test_trials_mark_the_winner(state: Path) -> None:
+    decide(state, winner=2, clear=True)
+    (line,) = (each for each in tuner(state, "trials", "one").stdout.splitlines() if "◀" in each)
+    assert line.split()[1:3] == ["2", "◀"]
+
+
+@pytest.mark.parametrize("command", ["stop", "pause"])
+def test_a_finished_study_has_nothing_to_stop(state: Path, command: str) -> None:
+    ended = tuner(state, command, "one")
+    assert (ended.exit_code, ended.stdout) == (0, "study one is finished already\n")
+    with Ledger(state, write=False) as ledger:
+        assert Queue(ledger).entry(ledger.study("one").id).wanted == "run"
+
+
+@pytest.mark.parametrize("command", ["stop", "pause", "queue"])
+def test_a_study_that_is_not_there_is_said_without_a_daemon(state: Path, command: str) -> None:
+    error = tuner(state, command, "nope").exception
+    assert isinstance(error, StudyNotFound)
+    assert "nope" in str(error)
+
+
+def test_a_trial_that_never_started_an_engine_has_no_log(state: Path) -> None:
+    error = tuner(state, "logs", "one", "5").exception
+    assert isinstance(error, StudyNotFound)
+    said = "it never started an engine (rejected_by_rule); see tuner show one 5"
+    assert str(error).endswith(said)
+
+
+def found(**fields: Any) -> dict[str, Any]:
+    good = {"trial": 1, "verdict": "healthy", "stage": "told", "score": 9.0, "feasible": True}
+    return {**good, "missed": [], **fields}
+
+
+def test_a_trial_that_was_never_healthy_is_exported_by_force_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    crashed = found(verdict="engine_crash", score=None, feasible=False)
+    with pytest.raises(UserError, match="trial 1 never was healthy: engine_crash") as refused:
+        _doubt(crashed, "one", force=False)
+    assert refused.value.exit_code == 2
+    _doubt(crashed, "one", force=True)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "never was healthy: engine_crash" in line
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"feasible": False, "missed": ["ttft_p90_s"]}, "is healthy, and misses ttft_p90_s"),
+        ({"verdict": "held_on_level", "score": None}, "never measured on the real load"),
+        ({}, ""),
+    ],
+)
+def test_a_trial_that_is_not_one_to_deploy_is_said_to_be_so(
+    fields: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _doubt(found(**fields), "one", force=False)
+    error = capsys.readouterr().err
+    assert said in error
+    assert len(error.splitlines()) == bool(said)
+
+
+def test_the_command_refuses_what_never_was_healthy(state: Path, tmp_path: Path) -> None:
+    error = tuner(state, "export", "one", "--trial", "3", "--out", str(tmp_path / "out")).exception
+    assert isinstance(error, UserError)
+    assert "trial 3 never was healthy: engine_crash" in str(error)
+    assert not (tmp_path / "out").exists()
