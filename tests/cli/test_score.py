@@ -102,3 +102,11 @@ def test_a_malformed_line_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a record") as caught:
         run(str(file))
     assert caught.value.line == 2
+
+
+def test_an_unknown_limit_is_named_with_those_there_are() -> None:
+    with pytest.raises(UserError) as caught:
+        run(str(REQUESTS), "--limit", "ttft=1")
+    assert str(caught.value) == (
+        "--limit: there is no 'ttft' — take one of ttft_s, tpot_s, e2e_s, output_tps"
+    )

@@ -179,3 +179,16 @@ def test_the_command_is_one_for_all(tmp_path: Path) -> None:
         *("py", "-m", "s", "--model", "/m", "--served-model-name", "llm"),
         *deployment.argv,
     )
+
+
+def test_a_model_that_is_not_here_is_noted(tmp_path: Path) -> None:
+    file = world(tmp_path)
+    text = file.read_text(encoding="utf-8")
+    made = next(line for line in text.splitlines() if "make: tiny-hybrid" in line)
+    stored = made.replace("make: tiny-hybrid, seed: 0", f"path: {tmp_path}/nowhere")
+    file.write_text(text.replace(made, stored))
+    space = load_space(file)
+    said = f"the model {tmp_path}/nowhere is not on this machine"
+    context = Context.of(space, ON)
+    assert said in as_json(space, context, count=0)["notes"]
+    assert any(said in line for line in as_lines(space, context, count=0))

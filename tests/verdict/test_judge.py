@@ -52,6 +52,7 @@ def test_unknown_keeps_the_last_lines() -> None:
     assert judgement.retry is Retry.CONFIRM_ONCE
     assert [proof.text for proof in judgement.evidence if proof.line][-20:] == lines[-20:]
     assert "exit status 3" in [proof.text for proof in judgement.evidence]
+    assert len(set(judgement.evidence)) == len(judgement.evidence)
 
 
 def test_an_empty_log() -> None:
@@ -368,3 +369,16 @@ def test_evidence_cannot_be_changed() -> None:
 )
 def test_exit_codes(code: int, status: int | None, signal: int | None) -> None:
     assert ExitFacts.from_code(code) == ExitFacts(status, signal)
+
+
+STOPPED = ["INFO:     Shutting down", "INFO:     Application shutdown complete."]
+
+
+@pytest.mark.parametrize("asked", [None, Asked.NO])
+def test_what_was_killed_in_its_stop_did_not_stop_in_order(asked: Asked | None) -> None:
+    seen = log(READY, STOPPED)
+    judgement = judge(Evidence(log=seen, exit=ExitFacts.from_code(137), asked=asked))
+    assert judgement.verdict is Verdict.ENGINE_CRASH
+    assert "SIGKILL" in judgement.advice
+    assert not judgement.teaches
+    assert judge(Evidence(log=seen, exit=ExitFacts(status=0))).verdict is Verdict.STOPPED_CLEANLY

@@ -90,15 +90,23 @@ def _read(file: Path) -> dict[str, Columns]:
 
 
 def _limits(given: Sequence[str]) -> Limits | None:
+    from dataclasses import fields
+
     from tuner.score.goodput import Limits
 
     if not given:
         return None
+    known = [field.name for field in fields(Limits)]
+    for what in (text.partition("=")[0] for text in given):
+        if what not in known:
+            raise UserError(
+                f"--limit: there is no {what!r}", mend=f"take one of {', '.join(known)}"
+            )
     try:
         return Limits(
             **{what: float(amount) for what, _, amount in (g.partition("=") for g in given)}
         )
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise UserError(
             f"--limit {' '.join(given)}: {error}",
             mend="write ttft_s, tpot_s, e2e_s or output_tps and a number, as in --limit ttft_s=2",

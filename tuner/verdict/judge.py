@@ -214,8 +214,8 @@ def _proofs(
     if chosen.verdict is Verdict.QUALITY_FAILED:
         proofs += [Proof(None, words) for words in evidence.failed_probes]
     if chosen.verdict is Verdict.UNKNOWN and evidence.log is not None:
-        proofs += evidence.log.tail
-        return tuple(proofs)
+        tail = evidence.log.tail
+        return (*(proof for proof in proofs if proof not in tail), *tail)
     return tuple(dict.fromkeys(proofs[:_PROOFS]))
 
 

@@ -18,6 +18,7 @@ Build = Callable[..., SearchSpace]
         ("{env: {LD_PRELOAD: canary}}", "LD_PRELOAD makes processes load code"),
         ("{python: -canary}", "-canary would be read as a flag"),
         ("{model_path: -canary}", "-canary would be read as a flag"),
+        ("{dir: 'out/{stdy}'}", "{stdy} stands for nothing here"),
     ],
 )
 def test_what_may_not_be_exported(build: Build, export: str, said: str) -> None:
