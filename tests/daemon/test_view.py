@@ -26,3 +26,14 @@ def test_levels_are_shown_and_a_held_trial_says_its_level(tmp_path: Path) -> Non
         shown = briefs(ledger, row.id)
         assert [brief["level"] for brief in shown] == [None, None, None, "short"]
         assert shown[-1]["score"] is None
+
+
+def test_starts_of_the_finals_are_known_once_they_have_begun(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        row = fill(ledger, "s", trials=3)
+        views = Views(ledger, None)
+        assert views.detail(row).finals is None
+        ledger.note(row.id, "finalists", {"numbers": [1], "starts": 0, "rounds": 1})
+        assert views.detail(row).finals == 0
+        ledger.set_status(row.id, "running")
+        assert views.detail(row).finals is None

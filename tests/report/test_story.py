@@ -108,6 +108,19 @@ def test_hints_name_the_edge_and_the_cause(went_well: Material) -> None:
     assert "all of them, and no other, had `seqs=64`" in text_of(replace(went_well, trials=crowd))
 
 
+def test_a_baseline_value_at_an_end_is_no_hint_unless_it_is_known_to_be_good(
+    went_well: Material,
+) -> None:
+    values = {0: 4, 1: 4, 2: 9}
+    trials = [
+        replace(t, params={**t.params, "kv": values.get(t.number, 4)}) for t in went_well.trials
+    ]
+    said = "`kv` is at its lower end (4)"
+    assert said not in text_of(replace(went_well, trials=trials))
+    worse = replace(trials[1], number=20, score=700.0, params={**trials[1].params, "kv": 9})
+    assert said in text_of(replace(went_well, trials=[*trials, worse]))
+
+
 def test_failures_of_one_kind_stand_together(went_well: Material) -> None:
     again = replace(went_well.trials[3], number=20)
     text = text_of(replace(went_well, trials=[*went_well.trials, again]))

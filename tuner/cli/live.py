@@ -113,9 +113,7 @@ def _summary(view: StudyView) -> Table:
         grid.add_row("verdicts", counts)
     left = view.seconds_left
     spent = f"{format_seconds(time.time() - view.began)} gone"
-    grid.add_row(
-        "time", spent + (f", about {format_seconds(left)} left" if left is not None else "")
-    )
+    grid.add_row("time", spent + (f", about {format_seconds(left)} left" if left else ""))
     return grid
 
 

@@ -51,7 +51,8 @@ class StudyView:
         best: The best of them: trial, score and margins of its gates.
         verdicts: How many trials ended with which verdict.
         spent: What is spent, by kind.
-        finals: Starts that are left of the finalists' repeats.
+        finals: Starts that are left of the finalists' repeats; None before them.
+        round: Starts of their first round; a later one has no more.
     """
 
     name: str
@@ -64,7 +65,8 @@ class StudyView:
     best: dict[str, Any] = field(default_factory=dict)
     verdicts: Counter[str] = field(default_factory=Counter)
     spent: dict[str, float] = field(default_factory=dict)
-    finals: int = 0
+    finals: int | None = None
+    round: int = 0
     notes: list[str] = field(default_factory=list)
 
     def hear(self, what: Happening) -> None:
@@ -78,6 +80,8 @@ class StudyView:
         self.trial = TrialView(what.number or 0, what.data["origin"], what.data["params"])
         if what.data["origin"] == "baseline":
             self.baseline = what.data["params"]
+        if what.data["origin"] == "repeat" and self.finals == 0:
+            self.finals = self.round
 
     def _on_stage(self, what: Happening) -> None:
         data = what.data
@@ -110,14 +114,14 @@ class StudyView:
                     "score": score,
                     "margins": what.data.get("margins", {}),
                 }
-        if self.trial is not None and self.trial.origin == "repeat":
+        if self.finals is not None and self.trial is not None and self.trial.origin == "repeat":
             self.finals = max(0, self.finals - 1)
 
     def _on_budget(self, what: Happening) -> None:
         self.spent = what.data
 
     def _on_finalists(self, what: Happening) -> None:
-        self.finals = what.data["starts"]
+        self.finals = self.round = what.data["starts"]
 
     def _on_note(self, what: Happening) -> None:
         self.notes = [*self.notes[-4:], what.data["text"]]
@@ -128,8 +132,7 @@ class StudyView:
         typical = self.spent.get("typical")
         if not typical:
             return None
-        repeats = self.finals or int(self.budget.get("repeats", 0))
-        if self.finals:
+        if self.finals is not None:
             return self.finals * typical
         left = [
             (self.budget["trials"] - self.spent["trials"]) * typical
@@ -138,7 +141,10 @@ class StudyView:
             self.budget["wall"] - self.spent["wall"] if "wall" in self.budget else None,
             self.budget["engine"] - self.spent["engine"] if "engine" in self.budget else None,
         ]
-        return max(0.0, min(x for x in left if x is not None)) + repeats * typical
+        return (
+            max(0.0, min(x for x in left if x is not None))
+            + self.budget.get("repeats", 0) * typical
+        )
 
     def difference(self, params: dict[str, Any]) -> str:
         """A point in the words of how it differs from the baseline."""

@@ -161,7 +161,9 @@ class StudyDetail(StudySummary):
     margins: dict[str, float | None] = Field(
         description="How far the best trial stays from each gate, as a share of the gate."
     )
-    finals: int = Field(description="Starts that are left of the finalists' repeats, about.")
+    finals: int | None = Field(
+        description="Starts that are left of the finalists' repeats, about; null before them."
+    )
     scores: list[float] = Field(description="The last 200 scores of feasible trials, in order.")
     current: CurrentTrial | None
     levels: list[dict[str, Any]] = Field(

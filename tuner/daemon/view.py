@@ -154,10 +154,15 @@ def _baseline(ledger: Ledger, study: int) -> dict[str, Any] | None:
     return None if first is None else first.params
 
 
-def _finals(ledger: Ledger, study: int) -> int:
-    said = ledger.events(study, kinds=["finalists"])
-    if not said:
-        return 0
+def _finals(ledger: Ledger, study: int) -> int | None:
+    """Starts that are left of the finals; None where those of the work in hand have not begun."""
+    said = [
+        event
+        for event in ledger.events(study, kinds=["finalists", "study"])
+        if event.kind == "finalists" or event.data["status"] == "running"
+    ]
+    if not said or said[-1].kind != "finalists":
+        return None
     ((done,),) = ledger.db.rows(
         "SELECT COUNT(*) FROM trials WHERE study=? AND origin=? AND stage='told' AND ended>?"
         " AND history IS NULL",

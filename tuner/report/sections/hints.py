@@ -45,7 +45,7 @@ def _edges(material: Material) -> Iterator[Words]:
             continue
         tried = [t.params[name] for t in material.trials if name in t.params]
         numbers = {v for v in tried if isinstance(v, int | float) and not isinstance(v, bool)}
-        if len(numbers) < 2 or material.importance.get(name, 1.0) < _THIN:
+        if len(numbers) < 2 or not _matters(material, name, chosen):
             continue
         for end, word in ((max(numbers), "larger"), (min(numbers), "smaller")):
             if chosen == end:
@@ -54,6 +54,18 @@ def _edges(material: Material) -> Iterator[Words]:
                     f" is at its {'upper' if word == 'larger' else 'lower'} end ({value(chosen)}) in the "
                     f"best point: try {word} values, if they make sense.",
                 )
+
+
+def _matters(material: Material, name: str, chosen: float) -> bool:
+    """Whether the best point is good for a parameter's value, as far as the trials tell.
+
+    Where no two trials can be compared, only a value that the search moved away to says anything.
+    """
+    found = effect_of(material.trials, name, study_noise(material))
+    if found is not None and found.effect is not Effect.NOT_COMPARED:
+        return found.effect is Effect.SEEN
+    moved = material.base_params.get(name) != chosen
+    return moved and material.importance.get(name, 1.0) >= _THIN
 
 
 def _inert(material: Material) -> Iterator[Words]:

@@ -126,11 +126,11 @@ export function spent(found, budget) {
 function remaining({ limits, spent: used, finals, repeats }, budget) {
   if (!used.typical) return null;
   const found = [];
-  const starts = finals || repeats;
+  if (finals !== null) return finals * used.typical;
   if (limits.trials) found.push(Math.max(0, limits.trials - used.trials) * used.typical);
   if (limits.wall && budget?.wall !== undefined) found.push(Math.max(0, limits.wall - budget.wall));
   if (limits.engine) found.push(Math.max(0, limits.engine - used.engine));
-  return found.length ? Math.min(...found) + starts * used.typical : null;
+  return found.length ? Math.min(...found) + repeats * used.typical : null;
 }
 
 /** One thing that happened, in a sentence; null where the page shows it elsewhere. */
