@@ -118,7 +118,7 @@ class Suite:
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Iterator[Suite]:
-    world = World(tmp_path / "world", SMALL, recipe_env=dict(MEMORY)).make()
+    world = World(tmp_path / "world", dict(SMALL), recipe_env=dict(MEMORY)).make()
     queue: SimpleQueue[Nursery] = SimpleQueue()
     nurseries = [Nursery(tmp_path / "cache") for _ in range(NURSERIES)]
     for nursery in nurseries:

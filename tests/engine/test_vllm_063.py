@@ -85,7 +85,7 @@ def test_steps_of_few_tokens_are_ours_and_right(
         f"[enginex] moe variant={name} max_tokens=2 effective={name} dtype=fp32"
     )
     assert " rank=1 tested=stand_in " in lines[0]
-    assert "tiny=1 native=1 by_tokens={2:1,4:1}" in lines[-1]
+    assert "tiny=1 native=1 tokens=6 by_tokens={2:1,4:1}" in lines[-1]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pytest
 
 from tuner.build import Engine, build_engine, load_recipe, make_model
 from tuner.fidelity.steplog import read_steps
-from tuner.launch import ports
+from tuner.launch import ports, shm
 from tuner.load.endpoint import Endpoint
 from tuner.quality.agreement import agree
 from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite
@@ -61,6 +61,7 @@ def running(
     """The engine on a model, until the block ends."""
     port = ports.free_port()
     argv = [*engine.server, "--model", str(model), "--host", "127.0.0.1", "--port", str(port)]
+    before = shm.snapshot()
     keep = {name: os.environ[name] for name in ("PATH", "HOME")}
     env = {**keep, **dict(engine.env), "VLLM_CPU_KVCACHE_SPACE": "1", **env}
     with log.open("wb") as out:
@@ -80,6 +81,7 @@ def running(
             server.wait(30)
             _, alive = psutil.wait_procs(started, timeout=15)
             assert not alive
+            shm.sweep(before)  # vLLM leaves the memory that its ranks share; tuner sweeps it, too
 
 
 def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:

@@ -226,7 +226,7 @@ def test_native_keeps_no_weights_and_counts_steps(engine: Make) -> None:
     for _ in range(3):
         run(experts, layer, case)
         run(second, layer2, case)  # the second layer of the same step is not a step
-    assert "tiny=0 native=3 by_tokens={2:3}" in eng.switch.steps.line()
+    assert "tiny=0 native=3 tokens=6 by_tokens={2:3}" in eng.switch.steps.line()
     assert eng.fields()["effective"] == "native"
 
 
