@@ -77,6 +77,10 @@ def test_stop_ends_the_trial_and_resume_runs_it_again(keeper: Keeper, world: Mak
         until(client, "fake", "finished")
         first = client.get("/v1/studies/fake/trials")[0]
         assert (first["stage"], first["attempt"], first["verdict"]) == ("told", 2, "healthy")
+        for asked in ("stop", "pause"):  # there is nothing left to end
+            said = client.post(f"/v1/studies/fake/{asked}")["said"]
+            assert said == "study fake is finished already"
+        assert client.get("/v1/studies/fake")["wanted"] == "run"
 
 
 def test_pause_lets_the_trial_finish(keeper: Keeper, world: Make) -> None:
@@ -212,9 +216,9 @@ def test_the_command_line_from_the_space_to_the_file(
     assert tuner(keeper.state, "daemon", "status").returncode == 1
     # Without a daemon the same is read from the folder itself.
     assert json.loads(tuner(keeper.state, "status", "--json").stdout) == listed
-    stopped = tuner(keeper.state, "stop", "fake")
-    assert stopped.returncode == 2
-    assert "tuner daemon start" in stopped.stderr
+    changed = tuner(keeper.state, "queue", "fake", "--priority", "3")
+    assert changed.returncode == 2
+    assert "tuner daemon start" in changed.stderr
 
 
 def test_nothing_feasible_is_exit_3(keeper: Keeper, world: Make) -> None:
