@@ -20,6 +20,8 @@ from tuner.errors import BuildFailed, NoSpaceLeft, RecipeError, UserError
 
 RecipeMaker = Callable[..., Path]
 
+pytestmark = pytest.mark.slow
+
 STEPS = """
 steps:
   - name: one
@@ -62,7 +64,6 @@ import sys
 from pathlib import Path
 from tuner.build import build_engine, load_recipe
 
-pytestmark = pytest.mark.slow
 build_engine(load_recipe(Path(sys.argv[1])), cache=Path(sys.argv[2]))
 """
 
