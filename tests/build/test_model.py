@@ -10,6 +10,8 @@ from tuner.errors import BuildFailed, UserError
 
 RecipeMaker = Callable[..., Path]
 
+pytestmark = pytest.mark.slow
+
 MAKER = """
 import sys
 from pathlib import Path

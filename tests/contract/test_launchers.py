@@ -18,7 +18,7 @@ from tuner.launch import ports, shm
 from tuner.launch.base import Launch
 from tuner.launch.readiness import Ended
 
-pytestmark = pytest.mark.xdist_group("engines")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines")]
 
 
 def ended(launch: Launch, seconds: float = 10.0) -> None:

@@ -22,7 +22,7 @@ from tuner.launch.process import SCRATCH_PREFIX, ProcessLauncher
 from tuner.launch.readiness import Ended
 from tuner.launch.residue import find_members
 
-pytestmark = pytest.mark.xdist_group("engines")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines")]
 
 needs_cage = pytest.mark.skipif(find_home() is None, reason="no control group can be made here")
 

@@ -13,6 +13,8 @@ from tuner.quality.asking import Asker, context_of
 from tuner.quality.catalogue import PROBES, Probe
 from tuner.quality.suite import Outcome, ProbeResult, run_probes
 
+pytestmark = pytest.mark.slow
+
 LEARNT = {"tool_call", "reasoning", "image"}
 """What hashes cannot do."""
 

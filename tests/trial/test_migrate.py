@@ -25,6 +25,8 @@ from tuner.trial.entry import SPACE_COPY, enter_study, stored_space, study_folde
 from tuner.trial.migrate import Migration, plan_migration
 from tuner.trial.telling import material
 
+pytestmark = pytest.mark.slow
+
 PARAMETERS: dict[str, Any] = {
     "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4], "baseline": 1},
     "batch": {"flag": "--max-num-batched-tokens", "choices": [512, 2048], "baseline": 512},

@@ -22,7 +22,7 @@ from tuner.trial.events import Happening
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 
-pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 
 @pytest.fixture(autouse=True)
