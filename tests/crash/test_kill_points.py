@@ -150,7 +150,9 @@ def run(
         f"at {len(orphans)} of them engines were alive, {sum(orphans)} processes in all"
     )
     assert not wrong, "\n".join(wrong)
-    assert len(orphans) > len(points) // 4  # else the kills came when nothing could be left
+    # Else the kills came when nothing could be left; a sample of a whole study may be such a one.
+    sampled = EVERY > 1 and any(t.repeats is not None for t in expected.trials)
+    assert sampled or len(orphans) > len(points) // 4
     assert not shm.leftovers(before)
 
 
