@@ -192,29 +192,12 @@ def test_what_cannot_be_searched(mock: Mock, file: Path, words: list[str], said:
     gate = [] if "--gate" in words else ["--gate", "ttft_p90_s=2"]
     with pytest.raises(UserError, match=said):
         run("--url", mock.endpoint.url, "--workload", str(file), *words, *gate)
+    asked = ("--url", mock.endpoint.url, "--workload", str(file), "--find-rate", "1,2")
     with pytest.raises(UserError, match="nothing says which load holds"):
-        run("--url", mock.endpoint.url, "--workload", str(file), "--find-rate", "1,2")
+        run(*asked)
     file.write_text(TWO)
     with pytest.raises(UserError, match="one workload is searched at a time"):
-        run(
-            "--url",
-            mock.endpoint.url,
-            "--workload",
-            str(file),
-            "--find-rate",
-            "1,2",
-            "--gate",
-            "wall_s=9",
-        )
+        run(*asked, "--gate", "wall_s=9")
     file.write_text("kind: decode_curve\nconcurrencies: [1, 2]\n")
     with pytest.raises(UserError, match="levels of its own"):
-        run(
-            "--url",
-            mock.endpoint.url,
-            "--workload",
-            str(file),
-            "--find-rate",
-            "1,2",
-            "--gate",
-            "wall_s=9",
-        )
+        run(*asked, "--gate", "wall_s=9")
