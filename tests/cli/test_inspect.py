@@ -10,7 +10,6 @@ from typer.testing import CliRunner, Result
 
 from tests.fakes.ledgers import fill
 from tuner.cli import register
-from tuner.cli.export import _doubt
 from tuner.cli.main import app
 from tuner.errors import StudyNotFound, UserError
 from tuner.store.ledger import Ledger
@@ -92,40 +91,6 @@ def test_a_trial_that_never_started_an_engine_has_no_log(state: Path) -> None:
     assert isinstance(error, StudyNotFound)
     said = "it never started an engine (rejected_by_rule); see tuner show one 5"
     assert str(error).endswith(said)
-
-
-def found(**fields: Any) -> dict[str, Any]:
-    good = {"trial": 1, "verdict": "healthy", "stage": "told", "score": 9.0, "feasible": True}
-    return {**good, "missed": [], **fields}
-
-
-def test_a_trial_that_was_never_healthy_is_exported_by_force_alone(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    crashed = found(verdict="engine_crash", score=None, feasible=False)
-    with pytest.raises(UserError, match="trial 1 never was healthy: engine_crash") as refused:
-        _doubt(crashed, "one", force=False)
-    assert refused.value.exit_code == 2
-    _doubt(crashed, "one", force=True)
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "never was healthy: engine_crash" in line
-
-
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    [
-        ({"feasible": False, "missed": ["ttft_p90_s"]}, "is healthy, and misses ttft_p90_s"),
-        ({"verdict": "held_on_level", "score": None}, "never measured on the real load"),
-        ({}, ""),
-    ],
-)
-def test_a_trial_that_is_not_one_to_deploy_is_said_to_be_so(
-    fields: dict[str, Any], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _doubt(found(**fields), "one", force=False)
-    error = capsys.readouterr().err
-    assert said in error
-    assert len(error.splitlines()) == bool(said)
 
 
 def test_the_command_refuses_what_never_was_healthy(state: Path, tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tuner.cli.complete import study_names
-
-_SERVED = frozenset({"healthy", "held_on_level"})
-"""Verdicts of trials whose engines served as they should."""
 
 
 class Format(StrEnum):
@@ -58,40 +55,16 @@ def export(
     from tuner.trial.entry import stored_space
 
     with Client(context.obj) as client:
-        if trial is not None:
-            _doubt(client.get(f"/v1/studies/{study}/trials/{trial}"), study, force=force)
-        asked = {"trial": trial, "format": form.value, "image": image}
-        files = client.get(f"/v1/studies/{study}/export", **asked)["files"]
+        asked = {"trial": trial, "format": form.value, "image": image, "force": force}
+        found = client.get(f"/v1/studies/{study}/export", **asked)
+    if found["doubt"]:
+        mend = f"see `tuner show {study} {found['trial']}`"
+        typer.echo(f"tuner: {found['doubt']}; {mend}", err=True)
     if out is None:
         with Ledger(context.obj, write=False) as ledger:
             row = ledger.study(study)
             out = export_folder(stored_space(ledger, row), row)
-    typer.echo(shown(write_files(out, files)))
-
-
-def _doubt(found: dict[str, Any], study: str, *, force: bool) -> None:
-    """Say on standard error why a trial is not one to deploy, where it is not.
-
-    Raises:
-        UserError: When it never was healthy, and that was not asked for all the same.
-    """
-    from tuner.errors import UserError
-
-    verdict, number = found["verdict"], found["trial"]
-    mend = f"see `tuner show {study} {number}`"
-    if verdict not in _SERVED:
-        said = f"trial {number} never was healthy: {verdict or found['stage']}"
-        if not force:
-            raise UserError(said, mend=f"{mend}; --force writes it all the same")
-    elif found["score"] is not None and not found["feasible"]:
-        said = (
-            f"trial {number} is {verdict}, and misses {', '.join(found['missed']) or 'its gates'}"
-        )
-    elif found["score"] is None:
-        said = f"trial {number} was never measured on the real load: {verdict}"
-    else:
-        return
-    typer.echo(f"tuner: {said}; {mend}", err=True)
+    typer.echo(shown(write_files(out, found["files"])))
 
 
 def report(

@@ -242,6 +242,7 @@ class Exported(BaseModel):
     study: str
     trial: int
     files: dict[str, str] = Field(description="Their text, by name.")
+    doubt: str | None = Field(description="Why the trial is not one to deploy, where it is not.")
 
 
 class Told(BaseModel):

@@ -23,6 +23,7 @@ from tuner.launch.base import LOG_NAME
 from tuner.store.rows import TrialRow
 from tuner.store.stages import is_running
 from tuner.trial.deliver import decided, export_files, report_files
+from tuner.trial.deployable import doubt_of
 from tuner.trial.entry import attempt_folder, study_folder
 
 router = APIRouter(prefix="/v1/studies/{study}", tags=["files"], responses=RESPONSES)
@@ -164,16 +165,31 @@ def export(
             description="The image's name where it is deployed, for forms that start containers.",
         ),
     ] = None,
+    *,
+    force: Annotated[
+        bool, Query(description="Also a trial whose engine never served as it should.")
+    ] = False,
 ) -> Exported:
-    """The files of a trial's deployment; the same bytes for the same trial."""
+    """The files of a trial's deployment; the same bytes for the same trial.
+
+    A trial whose engine never served as it should is refused without ``force``.
+    """
     with here.books.read() as ledger:
         row = ledger.study(study)
         decision = decided(ledger, row)
         if trial is None and decision is None:
             raise Refused(409, f"study {study} has not decided on a trial yet: name one")
         number = trial if trial is not None else int((decision or {})["winner"])
+        doubt = doubt_of(ledger.trial(row.id, number))
+        if doubt is not None and doubt.grave and not force:
+            raise Refused(409, f"{doubt.said}; force writes it all the same")
         files = export_files(ledger, row, number, form, image=image)
-    return Exported(study=study, trial=number, files=here.books.redact.data(files))
+    return Exported(
+        study=study,
+        trial=number,
+        files=here.books.redact.data(files),
+        doubt=None if doubt is None else here.books.redact.data(doubt.said),
+    )
 
 
 @router.get("/report")
