@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.xdist_group("kills"), pytest.mark.timeout(1800)]
 
 NURSERIES = 3
 
-EVERY = int(os.environ.get("TUNER_TEST_KILLS_EVERY", "24"))
+EVERY = int(os.environ.get("TUNER_TEST_KILLS_EVERY", "48"))
 """At one in so many changes of a whole study it is killed, another choice each time; 1 is all of them."""
 
 SMALL: dict[str, Any] = {
