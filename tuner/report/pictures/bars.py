@@ -97,14 +97,14 @@ def profile(kinds: Mapping[str, Sequence[tuple[str, float]]]) -> Svg | None:
     names = list(dict.fromkeys(name for rows in kinds.values() for name, _ in rows))[:_MOST_ROWS]
     if not any(share > 0 for rows in kinds.values() for _, share in rows):
         return None
-    top = 34.0
-    svg = _sheet(top + len(names) * _ROW + 10)
+    top, thick = 34.0, 14.0
+    row = thick * len(kinds) + 6
+    svg = _sheet(top + len(names) * row + 10)
     x = Scale(0.0, max(s for rows in kinds.values() for _, s in rows), _NAME, WIDTH - 70)
     colours = dict(zip(kinds, ("s4", "s1", "s3"), strict=False))
-    thick = (_ROW - 6) / len(kinds)
     for place, name in enumerate(names):
-        y = top + place * _ROW
-        _name(svg, name, y)
+        y = top + place * row
+        _name(svg, name, y + (row - _ROW) / 2)
         for line, (kind, rows) in enumerate(kinds.items()):
             share = dict(rows).get(name)
             if share is None:
