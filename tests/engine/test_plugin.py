@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from enginex import plugin
+from enginex.moe.policy import Key, Policy, cpu_device, write
 
 
 def child(code: str, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -91,6 +93,20 @@ def test_a_mistake_ends_the_process_with_one_line(environ: dict[str, str], messa
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+def test_a_policy_of_another_device_ends_the_process_with_one_line(tmp_path: Path) -> None:
+    other = Key("cpu:other", 2, "bf16", 64, 256, 64, 8)
+    mine = replace(other, device=cpu_device())
+    path = tmp_path / "policy.json"
+    asked = {"ENGINEX_MOE_TINY_IMPL": "auto", "ENGINEX_MOE_POLICY": str(path)}
+    write(path, Policy({other: {1: "loop"}}))
+    done = child(FAKE_VLLM.format(version="0.32.0"), **asked)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"[enginex] error: {path} was measured on cpu:other and this is ")
+    assert done.stderr.count("\n") == 1
+    write(path, Policy({other: {1: "loop"}, mine: {1: "loop"}}))
+    assert child(FAKE_VLLM.format(version="0.32.0"), **asked).returncode == 0
 
 
 def test_an_untested_version_is_refused_only_where_something_was_asked_for() -> None:

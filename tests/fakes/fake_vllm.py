@@ -432,6 +432,9 @@ class Handler(BaseHTTPRequestHandler):
             made = sum(len(tokens) for tokens, _ in choices)
             if (line := engine.counts.add(len(prompt), cached, made)) is not None:
                 say(line, who="Worker")
+            told = () if "no-profile" in SWITCHES else (len(prompt), cached, made)
+            for line in engine.counts.profile(*told) if told else ():
+                say(line, who="Worker")
             usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
                 "completion_tokens": made,

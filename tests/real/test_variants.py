@@ -1,4 +1,8 @@
-"""The kernels inside the real engine: they answer as vLLM's own do, and say that they ran."""
+"""The kernels inside the real engine: they answer as vLLM's own do, say that they ran, and the fastest wins.
+
+A start of the engine is what costs here. So the study over the variants is the run in which each one's answers and
+marker are looked at, and all engines but the one with two ranks are single processes, which start in half the time.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,44 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from tuner.build import Engine, build_engine, load_recipe, make_model
+from tests.real.test_study import told
+from tuner.build import Engine, build_engine, load_recipe, make_model, measure_kernels
 from tuner.fidelity.steplog import read_steps
 from tuner.launch import ports, shm
 from tuner.load.endpoint import Endpoint
 from tuner.quality.agreement import agree
-from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite
+from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite, sheet_from_json
 from tuner.quality.asking import Asker
 from tuner.spec.quality import Answers
-from tuner.verdict import Evidence, Verdict, judge, read_log
+from tuner.store.ledger import Ledger
+from tuner.trial.entry import study_folder
+from tuner.trial.probing import REFERENCE
+from tuner.verdict import Evidence, ExitFacts, Verdict, judge, read_log
 from tuner.verdict.backends import marker_fields
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
 
+SPACE = Path(__file__).parents[1] / "data" / "spaces" / "real_variants.yaml"
+STUDY = "real-variants"
+VARIANTS = ("compiled", "direct", "loop", "tokenwise", "bmm", "grouped", "auto")
 FLAGS = (
     *("--served-model-name", "llm", "--max-model-len", "8192", "--max-num-seqs", "4"),
     *("--max-num-batched-tokens", "2048", "--enforce-eager", "--enable-prompt-tokens-details"),
 )
 TWO_RANKS = ("--tensor-parallel-size", "2")
+ONE_PROCESS = ("--distributed-executor-backend", "uni")
 
 
 @pytest.fixture
@@ -64,6 +78,8 @@ def running(
     before = shm.snapshot()
     keep = {name: os.environ[name] for name in ("PATH", "HOME")}
     env = {**keep, **dict(engine.env), "VLLM_CPU_KVCACHE_SPACE": "1", **env}
+    if TWO_RANKS[0] not in flags:
+        flags, env = (*flags, *ONE_PROCESS), {**env, "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
     with log.open("wb") as out:
         server = subprocess.Popen(
             [*argv, *FLAGS, *flags],
@@ -96,10 +112,8 @@ def _wait(server: subprocess.Popen[bytes], port: int, log: Path) -> None:
     pytest.fail("the engine never served")
 
 
-def serve(
-    engine: Engine, folder: Path, *flags: str, model: Path | None = None, **env: str
-) -> Served:
-    """What an engine answers to the oracle's prompts; it serves the hybrid model unless told otherwise."""
+def serve(engine: Engine, folder: Path, *flags: str, model: Path, **env: str) -> Served:
+    """What an engine answers to the oracle's prompts."""
     log = folder / "engine.log"
 
     async def ask(endpoint: Endpoint) -> Sheet:
@@ -110,8 +124,7 @@ def serve(
         finally:
             await asker.close()
 
-    served = model or make_model(engine, "tiny_hybrid")
-    with running(engine, served, flags, env, log) as endpoint:
+    with running(engine, model, flags, env, log) as endpoint:
         answers = asyncio.run(ask(endpoint))
         time.sleep(1)  # the counts of the last burst are printed when it is over
     return Served(answers, log.read_text(errors="replace"))
@@ -122,23 +135,120 @@ def engine() -> Engine:
     return build_engine(load_recipe("cpu"))
 
 
+@dataclass(frozen=True)
+class Studied:
+    """The study over the variants, when it is over.
+
+    Attributes:
+        native: The answers of vLLM's own kernel, which all the others were held against.
+        policy: What was measured for `auto`: the variant by tokens, for the one shape.
+    """
+
+    state: Path
+    native: Sheet
+    policy: dict[str, str]
+
+    def trial(self, variant: str) -> dict[str, Any]:
+        """The trial of the search that ran a variant, with all that is known of it."""
+        (number,) = [
+            t["trial"]
+            for t in told(self.state, "trials", STUDY)
+            if t["params"] == {"moe": variant} and t["origin"] != "repeat"
+        ]
+        found: dict[str, Any] = told(self.state, "show", STUDY, str(number))
+        return found
+
+    def log(self, variant: str) -> str:
+        with Ledger(self.state, write=False) as ledger:
+            folder = study_folder(ledger, STUDY)
+        number = self.trial(variant)["trial"]
+        return (folder / f"trials/{number:04}/attempt-1/engine.log").read_text(errors="replace")
+
+
 @pytest.fixture(scope="module")
-def native(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Served:
-    return serve(engine, tmp_path_factory.mktemp("native"))
+def studied(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Studied:
+    folder = tmp_path_factory.mktemp("variants")
+    policy = folder / "policy.json"
+    model = make_model(engine, "tiny_hybrid")
+    measure_kernels(engine, model, policy=policy, options=["--tokens", "1,4", "--rounds", "5"])
+    space = folder / "space.yaml"
+    space.write_text(SPACE.read_text().replace("{policy}", str(policy)))
+    state = folder / "state"
+    words = [sys.executable, "-m", "tuner", "--state", str(state), "run", "--foreground"]
+    root = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [*words, str(space)],
+        cwd=folder,
+        env={**os.environ, **root},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Ledger(state, write=False) as ledger:
+        (said,) = ledger.events(ledger.study(STUDY).id, kinds=(REFERENCE,))
+    (entry,) = json.loads(policy.read_text())["entries"]
+    return Studied(state, sheet_from_json(said.data["sheet"]), entry["by_tokens"])
 
 
-@pytest.mark.parametrize("variant", ["compiled", "direct", "loop", "tokenwise", "bmm", "grouped"])
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_answers_as_vllm_does_and_leaves_its_marker(
-    engine: Engine, native: Served, variant: str, tmp_path: Path
+    studied: Studied, variant: str
 ) -> None:
-    assert "[enginex]" not in native.log
-    found = serve(engine, tmp_path, ENGINEX_MOE_TINY_IMPL=variant)
-    agreement = agree(found.answers, native.answers, Answers())
-    assert agreement.problem is None
-    (marker,) = [m for m in found.markers("moe") if "effective" in m]
+    assert studied.trial("native")["origin"] == "baseline"
+    assert "[enginex]" not in studied.log("native")
+    trial = studied.trial(variant)
+    assert (trial["verdict"], trial["feasible"]) == ("healthy", True)
+    answers = trial["metrics"]["quality"]["answers"]
+    assert answers["compared"] == len(studied.native) > 0
+    assert answers["problem"] is None
+    log = Served({}, studied.log(variant))
+    (marker,) = [m for m in log.markers("moe") if "effective" in m]
     assert marker["effective"] == variant
-    counted = found.markers("moe steps")[-1]
-    assert int(counted["tiny"]) > 0
+    counted = log.markers("moe steps")[-1]
+    ours = variant != "auto" or set(studied.policy.values()) != {"native"}
+    assert (int(counted["tiny"]) > 0) == ours
+
+
+def test_auto_follows_what_was_measured_on_this_machine(studied: Studied) -> None:
+    (marker,) = [m for m in Served({}, studied.log("auto")).markers("moe") if "effective" in m]
+    # One token, and two to four, which take what was measured for four; native needs no entry.
+    uses = {"1": studied.policy["1"], "2-4": studied.policy["4"]}
+    if studied.policy["1"] == studied.policy["4"]:
+        uses = {"1-4": studied.policy["1"]}
+    said = ",".join(f"{tokens}:{name}" for tokens, name in uses.items() if name != "native")
+    assert marker["uses"] == (said or "nothing")
+
+
+def test_the_study_ends_with_the_fastest(studied: Studied) -> None:
+    """The slow ones need about twice as long for a step here; those that may win are within its noise."""
+    decision = told(studied.state, "status", STUDY)["decision"]
+    scores = {name: studied.trial(name)["score"] for name in ("native", *VARIANTS)}
+    (winner,) = [n for n in scores if studied.trial(n)["trial"] == decision["winner"]]
+    assert winner in {"native", "compiled", "auto"}
+    best = max(scores, key=lambda name: scores[name])
+    assert best in {"native", "compiled", "auto"}, scores
+    exported = (studied.state.parent / "export" / "computility-run.yaml").read_text()
+    assert ("ENGINEX_MOE_TINY_IMPL" in exported) == (winner != "native")
+
+
+def test_a_policy_of_another_machine_is_refused(
+    engine: Engine, studied: Studied, tmp_path: Path
+) -> None:
+    policy = json.loads((studied.state.parent / "policy.json").read_text())
+    policy["entries"][0]["device"] = "cpu:another"
+    other, log = tmp_path / "policy.json", tmp_path / "engine.log"
+    other.write_text(json.dumps(policy))
+    asked = {"ENGINEX_MOE_TINY_IMPL": "auto", "ENGINEX_MOE_POLICY": str(other)}
+    model = make_model(engine, "tiny_hybrid")
+    with (
+        pytest.raises(AssertionError, match=r"was measured on cpu:another and this is cpu:"),
+        running(engine, model, (), asked, log),
+    ):
+        pass
+    said = read_log(log.read_text().splitlines(keepends=True))
+    judgement = judge(Evidence(log=said, exit=ExitFacts(status=2)))
+    assert judgement.verdict is Verdict.FLAGS_REJECTED
 
 
 def qwen3_moe(engine: Engine, out: Path, *words: str) -> Path:
@@ -178,12 +288,15 @@ def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
     assert "numeric found=" not in found.log
 
 
-def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_path: Path) -> None:
+def test_two_ranks_with_all_instruments_on(
+    engine: Engine, studied: Studied, tmp_path: Path
+) -> None:
     records = tmp_path / "steps.jsonl"
     found = serve(
         engine,
         tmp_path,
         *TWO_RANKS,
+        model=make_model(engine, "tiny_hybrid"),
         ENGINEX_MOE_TINY_IMPL="compiled",
         ENGINEX_NUMERIC_WATCH="1",
         ENGINEX_PROFILE_DECODE="1",
@@ -192,7 +305,7 @@ def test_two_ranks_with_all_instruments_on(engine: Engine, native: Served, tmp_p
         VLLM_CPU_OMP_THREADS_BIND="0|1",
     )
     assert non_finite(found.answers) is None
-    assert agree(found.answers, native.answers, Answers()).problem is None
+    assert agree(found.answers, studied.native, Answers()).problem is None
     markers = [m for m in found.markers("moe") if "effective" in m]
     assert {m["rank"]: m["effective"] for m in markers} == {"0": "compiled", "1": "compiled"}
     assert len({m["pid"] for m in markers}) == 2

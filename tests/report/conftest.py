@@ -173,7 +173,7 @@ def harmful() -> Callable[[str], Material]:
             importance={text: 1.0},
             space=[text],
             curves={0: samples()},
-            profiles={0: {text: 1.0}},
+            profiles={0: {"decode": {"steps": 1, "stages": {text: {"total_s": 1.0, "count": 1}}}}},
             events=[Event(1, 1, None, "note", 0.0, {"text": text})],
         )
 

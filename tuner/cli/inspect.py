@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tuner.cli.complete import study_names
+from tuner.cli.profile import profile_lines
 
 if TYPE_CHECKING:
     from tuner.errors import StudyNotFound
@@ -130,6 +131,8 @@ def _shown(data: dict[str, Any]) -> list[str]:
         ]
         lines += _gates(data["metrics"])
     lines += _on_levels(data)
+    found = (data["metrics"] or {}).get("profile")
+    lines += ["", *profile_lines(found)] if found else []
     if data["verdict"] is not None:
         lines += ["", f"verdict: {data['verdict']}"]
     judgement = data["judgement"]

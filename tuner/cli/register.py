@@ -20,6 +20,7 @@ def commands(app: typer.Typer) -> None:
         init,
         inspect,
         kernels,
+        profile,
         run,
         score,
         validate,
@@ -43,6 +44,7 @@ def commands(app: typer.Typer) -> None:
     app.command()(export.export)
     app.command()(export.report)
     app.command()(compare.compare)
+    app.command()(profile.profile)
     app.command()(doctor.doctor)
     app.command()(clean.clean)
     app.command("verdict")(verdict.verdict_command)

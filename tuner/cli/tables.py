@@ -53,7 +53,8 @@ def point_text(trial: dict[str, Any], base: dict[str, Any]) -> str:
     changed = [f"{k}={say(v)}" for k, v in params.items() if k not in base or base[k] != v]
     gone = [f"no {k}" for k in base if k not in params]
     text = " ".join(changed + gone) or "as the baseline"
-    return f"again {trial['repeats']}: {text}" if trial["origin"] == "repeat" else text
+    again = {"repeat": "again", "profile": "profile of"}.get(trial["origin"])
+    return f"{again} {trial['repeats']}: {text}" if again else text
 
 
 def verdict_text(trial: dict[str, Any]) -> str:

@@ -24,7 +24,8 @@ class Material:
         space: The search space in lines for people; none where it cannot be read any more.
         curves: Samples of host and devices during a trial, by its number.
         loads: What was measured of each workload of a trial, by its number and the workload.
-        profiles: Seconds by stage of decoding, where a trial's engine wrote them down.
+        profiles: Seconds and calls by stage of a trial's steps, by kind of step, where its engine was
+            profiled: in a run of its own, or in the trial itself.
         events: What happened in the study, in order.
         made: When the report was made, seconds since 1970.
         tuner: The version of tuner that made it.
@@ -80,7 +81,7 @@ class Material:
 
     def repeats(self, of: int) -> list[TrialRow]:
         """The trials that measured a trial again: those of the finals, where there were any."""
-        found = [t for t in self.trials if t.repeats == of]
+        found = [t for t in self.trials if t.repeats == of and t.origin is Origin.REPEAT]
         return [t for t in found if t.block is not None] or found
 
 

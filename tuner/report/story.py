@@ -11,6 +11,7 @@ from tuner.report.sections.conclusion import conclusion, side_by_side
 from tuner.report.sections.hints import hints
 from tuner.report.sections.levels import levels, proxy
 from tuner.report.sections.load import load, machine, quality
+from tuner.report.sections.profile import profiles
 from tuner.report.sections.question import environment, question
 from tuner.report.sections.record import course, every_trial, failures, reproduce
 from tuner.report.sections.search import inert, noise, search
@@ -32,6 +33,7 @@ def story(material: Material, command: Mapping[str, Any] | None = None) -> tuple
         *inert(material),
         *load(material),
         *machine(material),
+        *profiles(material),
         *quality(material),
         *noise(material),
         *failures(material),

@@ -223,6 +223,8 @@ def _limits(space: SearchSpace, context: Context) -> Iterator[str]:
     if budget.engine is not None:
         parts.append(f"{format_seconds(budget.engine)} of engine time")
     yield f"budget: {' or '.join(parts)}, whichever comes first"
+    if space.document.decode_profile:
+        yield "after the search: the winner once more, with the stages of its steps timed"
     hardware = context.hardware
     memory = f" of {format_bytes(hardware.device_memory_bytes)}" if hardware.devices else ""
     assumed = sorted(space.hardware.model_fields_set)

@@ -192,6 +192,8 @@ class SpaceDocument(Strict):
     """Memory limits."""
     hardware: HardwareOverride = HardwareOverride()
     """What is assumed in place of what is found on the machine."""
+    decode_profile: bool = False
+    """Whether the winner runs once more after the search, with the stages of its engine's steps timed."""
     export: Export = Export()
     """The files that the winner becomes, and where they go."""
 

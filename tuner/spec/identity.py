@@ -25,7 +25,9 @@ _EXPRESSIONS: Mapping[type[BaseModel], frozenset[str]] = {
 """Which fields hold expressions, whose spelling makes no difference."""
 
 _NOT_MEANT: Mapping[type[BaseModel], frozenset[str]] = {
-    SpaceDocument: frozenset({"study", "budget", "export", "workload", "workloads"}),
+    SpaceDocument: frozenset(
+        {"study", "budget", "decode_profile", "export", "workload", "workloads"}
+    ),
     Engine: frozenset({"port"}),
     Parameter: frozenset({"description", "unit"}),
     Computed: frozenset({"description"}),
@@ -41,9 +43,10 @@ Meaning = Mapping[str, Any]
 def meaning_of(document: SpaceDocument, files: Mapping[str, UsedFile]) -> dict[str, Any]:
     """The meaning of a search space as plain JSON.
 
-    The study's name, texts for people, the budget, the export and the server's port are no part of
-    it: they may change while a study goes on. Formatting, comments, the order of keys, spellings of
-    flags, expressions and durations, and values that are the defaults anyway make no difference.
+    The study's name, texts for people, the budget, whether the winner is profiled, the export and the
+    server's port are no part of it: they may change while a study goes on. Formatting, comments, the
+    order of keys, spellings of flags, expressions and durations, and values that are the defaults
+    anyway make no difference.
     """
     return _meaning(document, files, whole=False)
 

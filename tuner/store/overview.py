@@ -20,7 +20,7 @@ class Overview:
     Attributes:
         trials: All trials.
         told: Those that are over.
-        launched: Those for which an engine was started, repeats on purpose not counted.
+        launched: Those for which an engine was started, those that ran again on purpose not counted.
         verdicts: How many are over with which verdict.
         best: Number and score of the best feasible trial of the search; None while there is none.
         current: Number of the trial in hand; None where none is.
@@ -39,8 +39,8 @@ def overview(ledger: Ledger, study: int) -> Overview:
     db = ledger.db
     ((trials, told, launched),) = db.rows(
         "SELECT COUNT(*), COALESCE(SUM(stage='told'), 0),"
-        " COALESCE(SUM(attempt>0 AND origin<>?), 0) FROM trials WHERE study=? AND history IS NULL",
-        (Origin.REPEAT, study),
+        " COALESCE(SUM(attempt>0 AND origin NOT IN (?, ?)), 0) FROM trials WHERE study=? AND history IS NULL",
+        (Origin.REPEAT, Origin.PROFILE, study),
     )
     verdicts = db.rows(
         "SELECT verdict, COUNT(*) FROM trials WHERE study=? AND stage='told' AND history IS NULL"

@@ -19,6 +19,11 @@ class Origin(enum.StrEnum):
         "simpler"  # a finalist's point, with parameters that did nothing at the baseline's value
     )
     REPEAT = "repeat"  # measured again on purpose
+    PROFILE = "profile"  # run again with the stages of its steps timed; never scored
+
+
+ON_PURPOSE = frozenset({Origin.REPEAT, Origin.PROFILE})
+"""Origins of trials that run another trial's point once more; they take nothing of a budget of trials."""
 
 
 OPEN = frozenset({"queued", "running", "paused"})
@@ -54,7 +59,7 @@ class TrialRow:
     """One trial.
 
     Attributes:
-        repeats: Number of the trial that this one measures again on purpose.
+        repeats: Number of the trial whose point this one runs again on purpose.
         block: The interleaved block of repeats that it belongs to.
         params: The point that runs, exactly as it is told.
         assignment: The same point in the sampler's own terms; None for a point it never named.

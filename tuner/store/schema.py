@@ -25,7 +25,7 @@ CREATE TABLE IF NOT EXISTS studies (
 CREATE TABLE IF NOT EXISTS trials (
     study INTEGER NOT NULL REFERENCES studies(id),
     number INTEGER NOT NULL,
-    origin TEXT NOT NULL,         -- baseline | first | search | repeat
+    origin TEXT NOT NULL,         -- baseline | first | search | simpler | repeat | profile
     repeats INTEGER,              -- number of the trial that this one measures again
     block INTEGER,                -- which interleaved block of repeats it belongs to
     params TEXT NOT NULL,         -- JSON: the point that runs, exactly

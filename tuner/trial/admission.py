@@ -12,13 +12,15 @@ from tuner.launch import ports
 from tuner.spec import SearchSpace
 from tuner.spec.settings import ModelChoice
 from tuner.spec.strict_yaml import Place
+from tuner.trial.profiled import SWITCH
 
 
 def check_targets(space: SearchSpace) -> None:
     """Refuse what the recipes do not know, before anything is built.
 
     That is a flag or a variable that the engine does not read, a model that nothing can make, a way to
-    launch that a recipe has no base for, and a pattern of variables that no engine is given.
+    launch that a recipe has no base for, a profile of an engine that has none, and a pattern of
+    variables that no engine is given.
 
     Raises:
         SpaceError: At the first such one, with its line.
@@ -28,6 +30,7 @@ def check_targets(space: SearchSpace) -> None:
     recipes = tuple(map(load_recipe, space.recipes))
     _check_drops(space, recipes)
     for recipe in recipes:
+        _check_profile(space, recipe)
         _check_launch(space, recipe)
         _check_flags(space, recipe)
         for place, name in _variables(space):
@@ -83,6 +86,17 @@ def _check_launch(space: SearchSpace, recipe: Recipe) -> None:
             ("engine", "launch"),
             f"recipe {recipe.name} cannot be launched as {launch}",
             f"write launch: {other}, or add a base for it to a recipe of your own",
+        )
+
+
+def _check_profile(space: SearchSpace, recipe: Recipe) -> None:
+    """Refuse to profile an engine that knows of no profile."""
+    known = recipe.spec.knows.env
+    if space.document.decode_profile and known and not recipe.knows_env(SWITCH):
+        raise space.source.error(
+            ("decode_profile",),
+            f"recipe {recipe.name} knows no variable {SWITCH}, so its engine cannot be profiled",
+            "leave it out, or take a recipe that installs enginex",
         )
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.store.rows import Origin, Transition, TrialRow
+from tuner.store.rows import ON_PURPOSE, Transition, TrialRow
 from tuner.store.stages import RECOVERY, Stage, is_running
 
 
@@ -16,7 +16,7 @@ class Spending:
     """What a study has spent.
 
     Attributes:
-        trials: Trials for which an engine was started, repeats on purpose not counted.
+        trials: Trials for which an engine was started, those that ran again on purpose not counted.
         engine: Seconds in which an engine was up or starting.
         wall: Seconds of work, pauses between sessions left out.
         durations: Seconds of each trial that started an engine, by number.
@@ -48,7 +48,7 @@ def spent(
     durations = {t.number: engine_seconds(steps.get(t.number, [])) for t in trials if t.launched}
     engine = sum(durations.values())
     return Spending(
-        trials=sum(t.launched and t.origin is not Origin.REPEAT for t in trials),
+        trials=sum(t.launched and t.origin not in ON_PURPOSE for t in trials),
         engine=engine,
         wall=max(engine, session),
         durations=durations,

@@ -14,7 +14,7 @@ from typing import Any
 from tuner.errors import UserError
 from tuner.score.paired import ABBA, Arm, Comparison, Run, compare
 from tuner.store.ledger import Ledger
-from tuner.store.rows import Origin, StudyRow, TrialRow
+from tuner.store.rows import ON_PURPOSE, StudyRow, TrialRow
 from tuner.trial.context import Study
 from tuner.trial.decision import COMPARISONS
 from tuner.trial.finalists import Repeat, outstanding, schedule
@@ -120,9 +120,9 @@ def pair_of(ledger: Ledger, row: StudyRow, a: int, b: int) -> Pair:
 
 
 def _own(ledger: Ledger, row: StudyRow, number: int) -> int:
-    """The trial itself; for a repeat the one that it repeats."""
+    """The trial itself; for one that ran again on purpose the one whose point it ran."""
     trial = ledger.trial(row.id, number)
-    if trial.origin is Origin.REPEAT and trial.repeats is not None:
+    if trial.origin in ON_PURPOSE and trial.repeats is not None:
         return trial.repeats
     if not trial.launched:
         raise UserError(

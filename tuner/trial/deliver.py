@@ -17,7 +17,7 @@ from tuner.report.story import pictures, story
 from tuner.spec import SearchSpace
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
-from tuner.store.rows import StudyRow, TrialRow
+from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.command import server_command
 from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
@@ -92,6 +92,11 @@ def export_files(
         UserError: When there is nothing to export, or the form cannot say it.
     """
     trial, space = ledger.trial(row.id, number), stored_space(ledger, row)
+    if trial.origin is Origin.PROFILE:
+        raise UserError(
+            f"trial {number} only timed the steps of trial {trial.repeats}",
+            mend=f"export trial {trial.repeats}",
+        )
     engine_of(row, Deployment.from_json(trial.deployment))
     origin = provenance(ledger, row, trial)
     if form == "computility-run":

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.overview import seconds_by_trial, worked_seconds
-from tuner.store.rows import Origin, TrialRow
+from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending
 
@@ -72,7 +72,7 @@ class KnownTrials:
         }
         engine = sum(durations.values())
         return Spending(
-            trials=sum(t.launched and t.origin is not Origin.REPEAT for t in trials),
+            trials=sum(t.launched and t.origin not in ON_PURPOSE for t in trials),
             engine=engine,
             wall=max(engine, self._earlier + session),
             durations=durations,

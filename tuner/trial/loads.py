@@ -105,7 +105,7 @@ class Loads:
                 seconds += result.wall_s
                 standings[plan.workload] = stand(found, self._study.gates, self._study.weights)
         measured = Measured(standings, level_weights(self._study.space))
-        if self._climbing.any and trial.block is None:
+        if self._climbing.any and trial.block is None and trial.origin is not Origin.PROFILE:
             self._tell_level(trial, REAL, measured.comparable, seconds)
         return measured
 

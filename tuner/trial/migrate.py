@@ -16,7 +16,7 @@ from tuner.search.sampler import key
 from tuner.spec import Context, SearchSpace, assignment, baseline, resolve, violations
 from tuner.spec.deployment import Deployment
 from tuner.spec.points import completed
-from tuner.store.rows import Carried, Origin, TrialRow
+from tuner.store.rows import ON_PURPOSE, Carried, Origin, TrialRow
 from tuner.store.stages import Stage
 
 MEASURED_BY = ("workloads", "quality", "score", "memory")
@@ -100,8 +100,8 @@ def _ordered(deployment: Deployment) -> Deployment:
 
 def _fit(new: SearchSpace, trial: TrialRow, context: Context, first: str) -> Carried | str:
     """A trial in terms of the new space, or why it has no place there."""
-    if trial.origin is Origin.REPEAT:
-        return "it measured another trial again; that is done anew"
+    if trial.origin in ON_PURPOSE:
+        return "it ran another trial again; that is done anew"
     if trial.stage is not Stage.TOLD or trial.value is None:
         return "it taught nothing"
     kept = {name: value for name, value in trial.params.items() if name in new.parameters}

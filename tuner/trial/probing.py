@@ -16,7 +16,7 @@ from tuner.quality.catalogue import chosen
 from tuner.quality.examination import Examination, Examiner, Reference
 from tuner.quality.suite import Outcome, ProbeResult
 from tuner.spec.deployment import Deployment
-from tuner.store.rows import Event, Origin, TrialRow
+from tuner.store.rows import ON_PURPOSE, Event, Origin, TrialRow
 from tuner.trial.context import Study
 from tuner.trial.evidence import Ending
 from tuner.trial.guarded import LoadGuard
@@ -50,10 +50,10 @@ class Probing:
         study = self._study
         deployment = Deployment.from_json(trial.deployment)
         caching = parse_argv(deployment.argv).get("enable_prefix_caching") is not False
-        # A repeat is a deployment whose probes have passed already: its answers are enough.
+        # What runs again is a deployment whose probes have passed already: its answers are enough.
         probes = (
             {}
-            if trial.origin is Origin.REPEAT
+            if trial.origin in ON_PURPOSE
             else chosen(
                 study.space.quality,
                 trained=not deployment.model.startswith("make:"),

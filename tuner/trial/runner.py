@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tuner.errors import Quarantined, ResidueFound
@@ -16,7 +17,7 @@ from tuner.launch.base import Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
-from tuner.store.rows import TrialRow
+from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
@@ -31,6 +32,7 @@ from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.probing import Probing
+from tuner.trial.profiled import step_profile
 from tuner.trial.pulse import Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
@@ -202,13 +204,22 @@ class TrialRunner:
     def _measure(self, live: _Live) -> None:
         live.watch.mark("measure")
         endpoint = self._endpoint(live)
+        printed = _size(live.launch.log)
         live.measured = self._loads.measure(live.trial, endpoint, live.launch, live.ending)
         watched = live.watch.summary("measure").as_json()
         if live.failed or live.measured is None:
             return
+        if live.trial.origin is Origin.PROFILE:
+            self._profiled(live, watched, step_profile(live.launch.log, printed))
+            return
         after = self._probing.after(live.trial, live.measured, endpoint, live.launch, live.ending)
         if not live.failed:
             self._measured(live, live.measured, watched, after)
+
+    def _profiled(self, live: _Live, watched: dict[str, Any], profile: dict[str, Any]) -> None:
+        """Keep what a run with timed stages found: no figure of its load, as it is slower than others."""
+        metrics = {"workloads": {}, "telemetry": watched, "profile": profile}
+        live.trial = self._advance(live.trial, Stage.MEASURED, metrics=metrics)
 
     def _measured(
         self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
@@ -324,6 +335,14 @@ def stopped_on_failure(launch: Launch) -> Iterator[None]:
     except BaseException:
         launch.stop(at_once=True)
         raise
+
+
+def _size(log: Path) -> int:
+    """Bytes of a log so far."""
+    try:
+        return log.stat().st_size
+    except OSError:
+        return 0
 
 
 def _levels(ending: Ending) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from tuner.trial.deliver import deliver, write_report
 from tuner.trial.entry import attempt_folder, secret_names, stored_space, study_folder
 from tuner.trial.events import Voice, Watcher
 from tuner.trial.leases import device_env, hold_devices, needed
+from tuner.trial.profiling import profile_winner
 from tuner.trial.recovery import end_leftovers
 from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
@@ -144,17 +145,28 @@ def _decided(
 ) -> Decision | None:
     try:
         study = _ready(ledger, row, voice, wishes, devices)
-        decision = _with_devices(study, devices, lambda study: StudyRunner(study).run())
+        return _with_devices(study, devices, _worked)
     except _ToldToStop:
         return None
     except NothingFeasible:
         voice.say("delivered", report=str(write_report(ledger, row)), export=None)
         raise
-    if decision is not None:
-        row = ledger.study(row.name)
-        report = write_report(ledger, row)
-        exported = deliver(ledger, row, decision.winner)
-        voice.say("delivered", report=str(report), export=str(exported))
+
+
+def _worked(study: Study) -> Decision | None:
+    """Search, decide, deliver; then look where the winner's time goes, where that is asked for."""
+    runner = StudyRunner(study)
+    decision = runner.run()
+    if decision is None:
+        return None
+    ledger, row = study.ledger, study.ledger.study(study.row.name)
+    report = write_report(ledger, row)
+    exported = deliver(ledger, row, decision.winner)
+    study.voice.say("delivered", report=str(report), export=str(exported))
+    if study.space.document.decode_profile:
+        if not profile_winner(study, runner, decision.winner):
+            return None
+        write_report(ledger, row)
     return decision
 
 

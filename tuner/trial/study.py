@@ -21,7 +21,7 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.spec.levels import REAL
-from tuner.store.rows import Origin, TrialRow
+from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.climbing import HELD, Climbing
@@ -131,7 +131,8 @@ class StudyRunner:
         self._entry = self._climbing.entry
         self._sampler.restore(self._told_history())
         self._shadow.restore(self._trials())
-        self.take_up()
+        # A profile belongs to what is decided: it waits until that is known.
+        self.take_up(lambda trial: trial.origin is not Origin.PROFILE)
 
     def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
         """Take up what an earlier tuner left: tell what is verified, run what is planned.
@@ -238,6 +239,10 @@ class StudyRunner:
 
     # --- one trial -------------------------------------------------------------------------------
 
+    def carry_out(self, trial: TrialRow) -> None:
+        """Run a trial that somebody else has planned, and tell it."""
+        self._run(trial)
+
     def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
         """Plan a point and take it on; whether it ran."""
         return self._take(self._plan(origin, wanted, chosen))
@@ -254,8 +259,8 @@ class StudyRunner:
         return False
 
     def _objection(self, trial: TrialRow) -> dict[str, Any] | None:
-        """Why a trial need not be started; a repeat has run before, so nothing speaks against it."""
-        if trial.origin is Origin.REPEAT:
+        """Why a trial need not be started; where its point ran before, nothing speaks against it."""
+        if trial.origin in ON_PURPOSE:
             return None
         broken = violations(self._study.space, trial.params, self._study.context)
         if broken:
@@ -276,7 +281,7 @@ class StudyRunner:
         return trial
 
     def _run(self, trial: TrialRow) -> None:
-        if trial.origin is Origin.REPEAT or trial.attempt:
+        if trial.origin in ON_PURPOSE or trial.attempt:
             self._study.voice.say(
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
@@ -329,13 +334,15 @@ class StudyRunner:
 
     def _is_best(self, trial: TrialRow, *, feasible: bool | None) -> bool:
         """Whether a trial of the search scored above all before it."""
-        if not feasible or trial.score is None or trial.origin is Origin.REPEAT:
+        if not feasible or trial.score is None or trial.origin in ON_PURPOSE:
             return False
         before = [t.score for t in self._trials() if t.feasible and t.number != trial.number]
         return trial.score > max((s for s in before if s is not None), default=float("-inf"))
 
     def _lesson(self, trial: TrialRow) -> dict[str, Any]:
         """What the sampler learns of a trial: nothing where the configuration was not the cause."""
+        if trial.origin is Origin.PROFILE:
+            return {}
         deployment = Deployment.from_json(trial.deployment)
         judgement = trial.judgement or {}
         if trial.metrics is not None and not judgement.get("failed"):
@@ -428,7 +435,7 @@ def _told(trial: TrialRow, value: float | None = None) -> Told | None:
     of_level = value is not None
     value = trial.value if value is None else value
     known = value is not None and trial.assignment is not None and trial.constraints is not None
-    if not known or trial.origin is Origin.REPEAT or trial.stage is not Stage.TOLD:
+    if not known or trial.origin in ON_PURPOSE or trial.stage is not Stage.TOLD:
         return None
     return Told(
         trial.assignment or {},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,8 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
-from tuner.trial.profiled import decode_profile
+from tuner.trial.profiled import step_profile
+from tuner.trial.profiling import profile_of, stages_of
 from tuner.trial.study import told_history
 
 MOST_SAMPLES = 300
@@ -58,7 +59,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
         loads={t.number: load_summaries(folder, t, _profile(space)) for t in shown},
-        profiles=_profiles(folder, shown),
+        profiles=_profiles(folder, shown, trials),
         events=ledger.events(row.id),
         made=time.time(),
         tuner=__version__,
@@ -109,11 +110,21 @@ def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[T
     return list({t.number: t for t in both}.values())
 
 
-def _profiles(folder: Path, shown: Iterable[TrialRow]) -> dict[int, dict[str, float]]:
-    """Where the steps of the profiled ones among these trials spent their time."""
+def _profiles(
+    folder: Path, shown: Iterable[TrialRow], trials: Sequence[TrialRow]
+) -> dict[int, dict[str, Any]]:
+    """Where the steps of trials spent their time, by number.
+
+    That is each trial that was profiled in a run of its own; and those that are looked at closely,
+    where the search space has their own engines timed.
+    """
     logs = {t.number: attempt_folder(folder, t.number, t.attempt) / LOG_NAME for t in shown}
-    found = {number: decode_profile(log) for number, log in logs.items()}
-    return {number: stages for number, stages in found.items() if stages}
+    found = {number: step_profile(log) for number, log in logs.items()}
+    for trial in trials:
+        if trial.origin is Origin.PROFILE and trial.repeats is not None:
+            run = profile_of(trials, trial.repeats)
+            found[trial.repeats] = {} if run is None else stages_of(run)
+    return {number: stages for number, stages in sorted(found.items()) if stages}
 
 
 def _stages(steps: Iterable[Any]) -> dict[int, dict[str, float]]:

@@ -18,7 +18,7 @@ from typing import Literal
 
 from tuner.launch.base import LOG_NAME
 from tuner.store.ledger import Ledger
-from tuner.store.rows import Origin, StudyRow, TrialRow
+from tuner.store.rows import ON_PURPOSE, Origin, StudyRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.entry import study_folder
 
@@ -121,7 +121,7 @@ def _winners(trials: list[TrialRow]) -> set[int]:
     """The trials whose artifacts stay: the baseline, the best, and all that has to do with repeats."""
     scored = [t for t in trials if t.feasible and t.score is not None and t.history is None]
     best = sorted(scored, key=lambda t: -(t.score or 0.0))[:KEPT_BEST]
-    repeats = [t for t in trials if t.origin is Origin.REPEAT]
+    repeats = [t for t in trials if t.origin in ON_PURPOSE]
     kept = {t.number for t in trials if t.origin is Origin.BASELINE}
     kept |= {t.number for t in (*best, *repeats)}
     return kept | {t.repeats for t in repeats if t.repeats is not None}

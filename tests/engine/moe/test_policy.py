@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from enginex.errors import SettingError
 from enginex.moe.names import AUTO, VARIANTS
-from enginex.moe.policy import FORMAT, Key, Policy, cpu_device, read, write
+from enginex.moe.policy import FORMAT, Key, Policy, check_device, cpu_device, read, write
 
 KEY = Key("cpu:x", 2, "bf16", 64, 256, 64, 8)
 CHOICES = st.dictionaries(
@@ -36,6 +37,37 @@ def test_another_shape_device_or_number_of_threads_is_not_known() -> None:
     assert policy.table(Key("cpu:x", 1, "bf16", 64, 256, 64, 8), 4) is None
     assert policy.table(Key("cpu:y", 2, "bf16", 64, 256, 64, 8), 4) is None
     assert policy.table(Key("cpu:x", 2, "bf16", 64, 256, 32, 8), 4) is None
+
+
+PART = st.sampled_from(("a", "b"))
+KEYS = st.builds(
+    Key, PART, st.integers(1, 2), PART, st.integers(1, 2), *([st.just(1)] * 2), st.integers(1, 2)
+)
+
+
+@given(known=st.sets(KEYS, max_size=6), key=KEYS)
+def test_something_is_lacking_exactly_where_there_is_no_entry(known: set[Key], key: Key) -> None:
+    policy = Policy({each: {1: "loop"} for each in known})
+    lacks = policy.lacks(key)
+    assert (lacks is None) == (policy.table(key, 1) is not None)
+    if lacks is not None:
+        part, here, measured = lacks
+        assert part in {"device", "shape", "dtype", "threads"}
+        assert here not in measured.split(",")
+        assert (measured == "nothing") == (not known)
+        assert not any(c.isspace() for c in here + measured)
+
+
+def test_a_policy_of_other_devices_alone_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.json"
+    with pytest.raises(SettingError, match="was measured on cpu:x and this is cpu:") as caught:
+        check_device(Policy({KEY: {1: "loop"}}), path)
+    assert str(caught.value).count("\n") == 0
+    assert "tuner kernels MODEL" in str(caught.value)
+    with pytest.raises(SettingError, match="was measured on nothing"):
+        check_device(Policy({}), path)
+    mine = replace(KEY, device=cpu_device())
+    check_device(Policy({KEY: {1: "loop"}, mine: {1: "loop"}}), path)
 
 
 @given(choices=CHOICES, hidden=st.integers(1, 10**6), other=CHOICES)

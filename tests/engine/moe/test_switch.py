@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -264,7 +265,30 @@ def test_auto_without_a_measurement_of_this_shape_says_so(engine: Make) -> None:
     eng.load(case)
     eng.switch.announce()
     assert eng.fields()["effective"] == "native"
-    assert eng.fields()["reason"] == "policy_has_no_such_shape"
+    assert eng.fields()["reason"] == "policy_has_no_such_device"
+    assert (eng.fields()["wants"], eng.fields()["has"]) == (cpu_device(), "nothing")
+
+
+@pytest.mark.parametrize(
+    ("changed", "part", "has"),
+    [
+        ({"hidden": 65}, "shape", "8x65x32x2"),
+        ({"dtype": "fp32"}, "dtype", "fp32"),
+        ({"threads": 99}, "threads", "99"),
+        ({"device": "cpu:other"}, "device", "cpu:other"),
+    ],
+)
+def test_what_the_policy_lacks_is_named(
+    engine: Make, changed: dict[str, Any], part: str, has: str
+) -> None:
+    case = make(1, 2, 8, 64, 32, 2)
+    (key,) = policy_for(case, {1: "loop"}).entries
+    eng = engine("auto", 4, Policy({replace(key, **changed): {1: "loop"}}))
+    eng.load(case)
+    eng.switch.announce()
+    assert eng.fields()["reason"] == f"policy_has_no_such_{part}"
+    assert eng.fields()["has"] == has
+    assert eng.fields()["effective"] == "native"
 
 
 @pytest.mark.skipif(not library_path().exists(), reason="needs the compiled kernel")

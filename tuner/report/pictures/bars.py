@@ -60,6 +60,8 @@ def stages(material: Material) -> Svg | None:
         what = f"trial {trial.number}"
         if trial.origin is Origin.REPEAT:
             what += f" (again {trial.repeats})"
+        elif trial.origin is Origin.PROFILE:
+            what += f" (profile of {trial.repeats})"
         elif trial.origin is Origin.BASELINE:
             what += " (baseline)"
         _name(svg, what, y)
@@ -86,13 +88,33 @@ def _seconds_axis(svg: Svg, x: Scale, top: float, bottom: float) -> None:
     svg.text((x.start + x.end) / 2, bottom + 34, "seconds", anchor="middle")
 
 
-def profile(rows: Sequence[tuple[str, float]]) -> Svg | None:
-    """Shares of the parts of a step, the largest first."""
-    total = sum(seconds for _, seconds in rows)
-    if total <= 0:
+def profile(kinds: Mapping[str, Sequence[tuple[str, float]]]) -> Svg | None:
+    """Share of each stage in each kind of step, a bar for each kind; the first kind gives the order.
+
+    Args:
+        kinds: For each kind of step its stages with their shares, the largest first.
+    """
+    names = list(dict.fromkeys(name for rows in kinds.values() for name, _ in rows))[:_MOST_ROWS]
+    if not any(share > 0 for rows in kinds.values() for _, share in rows):
         return None
-    shares = sorted(((name, seconds / total) for name, seconds in rows), key=lambda r: -r[1])
-    return importance(dict(shares))
+    top, thick = 34.0, 14.0
+    row = thick * len(kinds) + 6
+    svg = _sheet(top + len(names) * row + 10)
+    x = Scale(0.0, max(s for rows in kinds.values() for _, s in rows), _NAME, WIDTH - 70)
+    colours = dict(zip(kinds, ("s4", "s1", "s3"), strict=False))
+    for place, name in enumerate(names):
+        y = top + place * row
+        _name(svg, name, y + (row - _ROW) / 2)
+        for line, (kind, rows) in enumerate(kinds.items()):
+            share = dict(rows).get(name)
+            if share is None:
+                continue
+            width, at = max(1.0, x.at(share) - _NAME), y + 3 + line * thick
+            title = f"{one_line(name)}: {share:.1%} of {kind}"
+            svg.add("rect", title, kind=colours[kind], x=_NAME, y=at, width=width, height=thick - 1)
+            svg.text(_NAME + width + 6, at + thick / 2 + 4, f"{share:.0%}")
+    _key(svg, [(colours[kind], kind) for kind in kinds], _NAME, 16)
+    return svg
 
 
 def intervals(comparisons: Sequence[Mapping[str, object]]) -> Svg | None:

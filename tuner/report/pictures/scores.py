@@ -20,7 +20,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76.0, WIDTH - 16, 52.0, _HEIGHT - 46
 
 def scores(material: Material) -> Svg | None:
     """Each trial's score by its number; None while nothing was measured."""
-    shown = _chosen([t for t in material.trials if t.verdict is not None])
+    asked = [t for t in material.trials if t.origin is not Origin.PROFILE]  # never to be scored
+    shown = _chosen([t for t in asked if t.verdict is not None])
     measured = [t for t in shown if t.score is not None]
     if not measured:
         return None

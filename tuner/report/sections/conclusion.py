@@ -24,6 +24,7 @@ from tuner.report.pictures.bars import intervals
 from tuner.report.sections.say import number, percent
 from tuner.report.text import changes, one_line
 from tuner.score.figures import FIGURES
+from tuner.store.rows import Origin
 from tuner.verdict.families import Family
 
 
@@ -77,9 +78,10 @@ def _stands(material: Material) -> Paragraph:
     if broken:
         why = "; ".join(f"finalist {c['number']}: {one_line(c['broken'])}" for c in broken)
         return paragraph(strong("The baseline stands."), f" {why}.", tone="warn")
+    scored = sum(t.origin is not Origin.PROFILE for t in material.trials)
     return paragraph(
         strong("The baseline stands."),
-        f" None of {len(material.trials)} trials scored above it and passed its gates.",
+        f" None of {scored} trials scored above it and passed its gates.",
         tone="warn",
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tuner.report.blocks import Block, Heading, Picture, code, paragraph, table
 from tuner.report.material import Material
-from tuner.report.pictures.bars import profile, stages
+from tuner.report.pictures.bars import stages
 from tuner.report.pictures.curves import curves
 from tuner.report.sections.say import number, percent
 from tuner.report.text import one_line
@@ -126,8 +126,7 @@ def machine(material: Material) -> Iterator[Block]:
         if trial is not None and material.curves.get(trial.number):
             rows.append((f"{role}, trial {trial.number}", material.curves[trial.number]))
     watched = curves(rows)
-    profiles = [p for p in (_profile(material, n) for n in material.profiles) if p is not None]
-    if picture is None and watched is None and not profiles:
+    if picture is None and watched is None:
         return
     yield Heading("Time and machine")
     if picture is not None:
@@ -137,15 +136,6 @@ def machine(material: Material) -> Iterator[Block]:
             "machine", watched, "Host and devices during the baseline and the best trial."
         )
         yield paragraph("The shaded time is the measurement.")
-    yield from profiles
-
-
-def _profile(material: Material, number_of: int) -> Picture | None:
-    parts = material.profiles[number_of]
-    rows = [(one_line(str(name)), float(seconds)) for name, seconds in parts.items()]
-    picture = profile(rows)
-    says = f"Where a step of trial {number_of} spends its time."
-    return None if picture is None else Picture(f"profile-{number_of}", picture, says)
 
 
 def _unasked(trial: TrialRow) -> str:

@@ -81,6 +81,8 @@ def _point(material: Material, trial: TrialRow) -> Words:
     shown = words(text) if text == AS_BASELINE else words(code(text))
     if trial.origin is Origin.SIMPLER:
         return words("a finalist without what did nothing: ", *shown)
+    if trial.origin is Origin.PROFILE:
+        return words(f"profile of {trial.repeats}: ", *shown)
     return words(f"again {trial.repeats}: ", *shown) if trial.origin is Origin.REPEAT else shown
 
 

@@ -33,7 +33,7 @@ def register() -> None:
         if not asked.active:
             return
         old = _check_engine(asked)
-        chosen = None if asked.moe_policy is None else policy.read(Path(asked.moe_policy))
+        chosen = _policy(asked)
         if asked.step_records is not None:
             records.check_path(Path(asked.step_records))
     except EnginexError as error:
@@ -41,6 +41,15 @@ def register() -> None:
         raise SystemExit(2) from None
     _done = True
     _install(asked, chosen, old=old)
+
+
+def _policy(asked: settings.Settings) -> policy.Policy | None:
+    if asked.moe_policy is None:
+        return None
+    path = Path(asked.moe_policy)
+    found = policy.read(path)
+    policy.check_device(found, path)
+    return found
 
 
 def _install(asked: settings.Settings, chosen: policy.Policy | None, *, old: bool) -> None:

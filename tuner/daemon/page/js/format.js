@@ -74,6 +74,7 @@ export function what(trial, base) {
   if (trial.origin === "baseline") return "baseline";
   const text = changes(trial.params, base);
   if (trial.origin === "repeat") return `again ${trial.repeats}: ${text}`;
+  if (trial.origin === "profile") return `profile of ${trial.repeats}: ${text}`;
   return trial.origin === "simpler" ? `simpler: ${text}` : text;
 }
 

@@ -9,6 +9,8 @@ device and shape that were measured, so a lookup that finds nothing says so inst
                   "by_tokens": {"1": "compiled", "2": "compiled", "64": "native"}}]}
 
 A number of tokens that was not measured takes the choice of the next larger one that was; above the largest, native.
+A file without an entry for this device is refused before a model is loaded; whether it has the layer's shape, its
+dtype and the threads is known once the model is there.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,7 @@ from typing import Any
 from enginex.errors import SettingError
 from enginex.moe.names import AUTO, NATIVE, VARIANTS
 
-__all__ = ["FORMAT", "Key", "Policy", "cpu_device", "read", "write"]
+__all__ = ["FORMAT", "Key", "Policy", "check_device", "cpu_device", "read", "write"]
 
 FORMAT = "enginex-policy/1"
 _LARGEST_FILE = 4 << 20
@@ -71,6 +73,48 @@ class Policy:
             above = [p for p in points if p >= tokens]
             table[tokens] = measured[above[0]] if above else NATIVE
         return table
+
+    def lacks(self, key: Key) -> tuple[str, str, str] | None:
+        """Say what of a key was not measured, or None when all of it was.
+
+        Returns:
+            The part in one word (``device``, ``shape``, ``dtype`` or ``threads``), what it is here, and
+            what was measured, in the order in which they narrow down: a shape is looked for among the
+            entries of the device, a dtype among those of the shape.
+        """
+        left = list(self.entries)
+        for part, of in _PARTS.items():
+            here, measured = of(key), sorted({of(entry) for entry in left})
+            left = [entry for entry in left if of(entry) == here]
+            if not left:
+                return part, here, ",".join(measured) or "nothing"
+        return None
+
+
+def _shape(key: Key) -> str:
+    return f"{key.experts}x{key.hidden}x{key.inter}x{key.topk}"
+
+
+_PARTS: Mapping[str, Callable[[Key], str]] = {
+    "device": lambda key: key.device,
+    "shape": _shape,
+    "dtype": lambda key: key.dtype,
+    "threads": lambda key: str(key.threads),
+}
+
+
+def check_device(policy: Policy, path: Path) -> None:
+    """Refuse a policy that was measured on other devices only.
+
+    Raises:
+        SettingError: With what this device is and what was measured; the message is one line.
+    """
+    here, measured = cpu_device(), sorted({key.device for key in policy.entries})
+    if here not in measured:
+        raise SettingError(
+            f"{path} was measured on {', '.join(measured) or 'nothing'} and this is {here}; "
+            "measure this device with `tuner kernels MODEL` or `python -m enginex.bench --policy FILE`"
+        )
 
 
 def cpu_device() -> str:

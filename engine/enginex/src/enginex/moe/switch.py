@@ -106,16 +106,7 @@ class MoeSwitch:
         if self._settings.moe_impl != AUTO:
             name = self._settings.moe_impl
             return {} if name == NATIVE else dict.fromkeys(range(1, most + 1), name)
-        key = Key(
-            device=cpu_device(),
-            threads=torch.get_num_threads(),
-            dtype=lines.short_dtype(layer.dtype),
-            experts=layer.experts_count,
-            hidden=layer.width,
-            inter=layer.inner,
-            topk=layer.topk,
-        )
-        table = None if self._policy is None else self._policy.table(key, most)
+        table = None if self._policy is None else self._policy.table(_key(layer), most)
         return None if table is None else {t: name for t, name in table.items() if name != NATIVE}
 
     def _runners_of(self, layer: Layer) -> dict[int, tuple[str, Runner]]:
@@ -134,7 +125,7 @@ class MoeSwitch:
         for layer in layers:
             reason = unsupported(layer)
             if reason is None and self._table(layer) is None:
-                reason = "policy_has_no_such_shape"
+                reason = f"policy_has_no_such_{self._lacks(layer)[0]}"
             if reason is not None:
                 return reason
         try:
@@ -145,6 +136,19 @@ class MoeSwitch:
         except NotBuilt:
             return "compiled_kernel_not_built"
         return None
+
+    def _policy_words(self, layers: list[Layer]) -> dict[str, str]:
+        """Say what the policy would have to hold, and what it does, where it lacks an entry."""
+        lacking = next((layer for layer in layers if self._table(layer) is None), None)
+        if lacking is None:
+            return {}
+        _, here, measured = self._lacks(lacking)
+        return {"wants": here, "has": measured}
+
+    def _lacks(self, layer: Layer) -> tuple[str, str, str]:
+        """Say what of a layer the policy does not know, what it is here, and what was measured."""
+        found = None if self._policy is None else self._policy.lacks(_key(layer))
+        return found or ("policy", "one", "nothing")
 
     def _marker(
         self, layers: list[Layer], reason: str | None, huge: int | None
@@ -171,11 +175,25 @@ class MoeSwitch:
                 "uses": _ranges(self._table(first) or {})
                 if wanted == AUTO and reason is None
                 else None,
+                **self._policy_words(layers),
                 "kept_mib": round(kept / 2**20),
                 "huge_mib": None if huge is None else round(huge / 2**20),
                 "rank": first.rank,
             }
         return fields | {"pid": os.getpid()}
+
+
+def _key(layer: Layer) -> Key:
+    """What a measurement must have been made of to be good for a layer."""
+    return Key(
+        device=cpu_device(),
+        threads=torch.get_num_threads(),
+        dtype=lines.short_dtype(layer.dtype),
+        experts=layer.experts_count,
+        hidden=layer.width,
+        inter=layer.inner,
+        topk=layer.topk,
+    )
 
 
 def _needs_rows(layer: Layer, names: set[str]) -> bool:

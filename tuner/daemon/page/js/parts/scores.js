@@ -77,7 +77,7 @@ export function scores(scope, open) {
     place: h("div", {}, nothing, legend, drawn.place),
     /** Show these trials, in the order of their numbers. */
     set(given, baseline) {
-      trials = given.filter((t) => t.family !== "open");
+      trials = given.filter((t) => t.family !== "open" && t.origin !== "profile");  // never to be scored
       base = baseline;
       nothing.hidden = trials.length > 0;
       legend.hidden = drawn.place.hidden = trials.length === 0;

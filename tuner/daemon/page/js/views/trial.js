@@ -84,7 +84,7 @@ class Trial {
     if (!this.scope.alive) return;
     this.over = trial.stage === "told";
     renew(this.parts, [trial, loads, samples], () => [this.fade(), this.head(trial, base), end(trial, this), h("div.grid.two", {}, card("Stages", times(trial)), card("Point", point(trial, base))),
-      trial.metrics ? card("Measured", Object.entries(trial.metrics.workloads).map(([name, found]) => workload(name, found, loads[name]))) : null,
+      trial.metrics && trial.origin !== "profile" ? card("Measured", Object.entries(trial.metrics.workloads).map(([name, found]) => workload(name, found, loads[name]))) : null,
       trial.attempt ? card("Machine", curves(this.curves, samples)) : null,
       card("Command", command(trial, base))]);
     this.proofs = (trial.judgement?.evidence ?? []).map((one) => one.line).filter((line) => line !== null);
@@ -121,8 +121,9 @@ class Trial {
   }
 
   head(trial, base) {
-    const words = trial.origin === "repeat"
-      ? ["trial ", h("a", { href: link(this.name, trial.repeats) }, trial.repeats), " again"] : [`origin: ${trial.origin}`];
+    const other = trial.repeats === null ? null : h("a", { href: link(this.name, trial.repeats) }, trial.repeats);
+    const words = trial.origin === "repeat" ? ["trial ", other, " again"]
+      : trial.origin === "profile" ? ["profile of trial ", other] : [`origin: ${trial.origin}`];
     return h("div", {},
       h("p.crumbs", {}, h("a", { href: "#/" }, "Studies"), " / ", h("a", { href: `#/study/${encodeURIComponent(this.name)}` }, this.name), " / "),
       h("div.head", {},
@@ -132,7 +133,7 @@ class Trial {
         h("div.row", {},
           this.number > 0 ? h("a.button", { href: link(this.name, this.number - 1) }, "Previous") : null,
           this.number + 1 < this.study.trials ? h("a.button", { href: link(this.name, this.number + 1) }, "Next") : null,
-          trial.family === "good" ? exporter(this.name, trial.trial, "Export") : null,
+          trial.family === "good" && trial.origin !== "profile" ? exporter(this.name, trial.trial, "Export") : null,
           base ? h("a.button", { href: `#/study/${encodeURIComponent(this.name)}/compare/${base.trial}/${trial.trial}` }, "Compare with the baseline") : null)),
       trial.history ? h("p.notice.warn", {}, `It does not count any more: ${trial.history}`) : null);
   }
