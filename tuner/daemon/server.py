@@ -268,7 +268,7 @@ def main() -> int:
     """Be a daemon, as the command line says."""
     import argparse  # noqa: PLC0415 - only here
 
-    from tuner.errors import TunerError  # noqa: PLC0415
+    from tuner.errors import TunerError, last_words, ungrouped  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="tuner.daemon")
     parser.add_argument("--state", type=Path, required=True)
@@ -277,8 +277,9 @@ def main() -> int:
     parser.add_argument("--ready", type=int)
     asked = parser.parse_args()
     try:
-        serve(asked.state, tcp=asked.tcp, idle_exit=asked.idle_exit, ready=asked.ready)
+        with ungrouped():
+            serve(asked.state, tcp=asked.tcp, idle_exit=asked.idle_exit, ready=asked.ready)
     except TunerError as error:
-        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - its last word
+        print(last_words(error), file=sys.stderr)  # noqa: T201 - its last word
         return error.exit_code
     return 0

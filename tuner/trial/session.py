@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
-from tuner.errors import NothingFeasible, TunerError, UserError
+from tuner.errors import NothingFeasible, TunerError, UserError, ungrouped
 from tuner.launch.base import Launcher
 from tuner.launch.identity import myself
 from tuner.launch.kinds import launchers
@@ -118,7 +118,8 @@ def _held(
 ) -> Decision | None:
     try:
         ledger.set_status(row.id, "running")
-        decision = _decided(ledger, row, voice, wishes, devices)
+        with ungrouped():
+            decision = _decided(ledger, row, voice, wishes, devices)
     except NothingFeasible as error:
         ledger.set_status(row.id, "finished", str(error), exit_code=error.exit_code)
         raise
