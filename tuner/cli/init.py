@@ -59,8 +59,10 @@ def init(
             "this file is there already", file=file, mend="name another, or use --force"
         )
     source = detect().source
-    hardware = detect_hardware(source)
-    source.close()
+    try:
+        hardware = detect_hardware(source)
+    finally:
+        source.close()
     name = recipe or ("cuda" if hardware.telemetry == "nvml" else "cpu")
     loaded = load_recipe(name)
     container = loaded.spec.container

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -178,15 +178,13 @@ def _with_devices(
     study: Study, devices: Sequence[str] | None, job: Callable[[Study], T]
 ) -> T | None:
     """Do something with a study while its devices are held; what looks at them is closed then."""
-    names = devices or needed(
-        study.space, study.hardware.devices, on_devices=uses_devices(study.space)
-    )
-    holder = {"study": study.row.name, "state": str(study.ledger.folder)}
-    with (
-        closing(study.devices),
-        hold_devices(names, holder, study.voice, study.wishes) as held,
-    ):
-        return job(study) if held else None
+    with closing(study.devices):
+        names = devices or needed(
+            study.space, study.hardware.devices, on_devices=uses_devices(study.space)
+        )
+        holder = {"study": study.row.name, "state": str(study.ledger.folder)}
+        with hold_devices(names, holder, study.voice, study.wishes) as held:
+            return job(study) if held else None
 
 
 class _ToldToStop(Exception):
@@ -229,38 +227,42 @@ def _prepare(
     check_models(space)
     engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
     devices = detect().source
-    hardware = detect_hardware(devices)
-    if only is not None:
-        chosen = tuple(d for d in hardware.devices if d.key in only)
-        hardware = replace(hardware, devices=chosen)
-    any_engine = next(iter(engines.values()))
-    models = {model.name: _model(space, model, any_engine) for model in space.models}
-    ledger.add_facts(
-        row.id,
-        {
-            "tuner": __version__,
-            "hardware": hardware.as_json(),
-            "engines": {name: e.as_json() for name, e in engines.items()},
-            "models": {name: str(path) for name, path in models.items()},
-        },
-    )
-    return Study(
-        ledger=ledger,
-        row=row,
-        space=space,
-        context=context_of(space, hardware),
-        folder=study_folder(ledger, row.name),
-        engines=engines,
-        models=models,
-        launcher=kinds[space.engine.launch],
-        hardware=hardware,
-        devices=devices,
-        gates=gates_of(space),
-        weights=weights_of(space),
-        voice=voice,
-        wishes=wishes,
-        device_env=device_env(hardware) if only is not None else {},
-    )
+    with ExitStack() as opened:
+        opened.callback(devices.close)
+        hardware = detect_hardware(devices)
+        if only is not None:
+            chosen = tuple(d for d in hardware.devices if d.key in only)
+            hardware = replace(hardware, devices=chosen)
+        any_engine = next(iter(engines.values()))
+        models = {model.name: _model(space, model, any_engine) for model in space.models}
+        ledger.add_facts(
+            row.id,
+            {
+                "tuner": __version__,
+                "hardware": hardware.as_json(),
+                "engines": {name: e.as_json() for name, e in engines.items()},
+                "models": {name: str(path) for name, path in models.items()},
+            },
+        )
+        study = Study(
+            ledger=ledger,
+            row=row,
+            space=space,
+            context=context_of(space, hardware),
+            folder=study_folder(ledger, row.name),
+            engines=engines,
+            models=models,
+            launcher=kinds[space.engine.launch],
+            hardware=hardware,
+            devices=devices,
+            gates=gates_of(space),
+            weights=weights_of(space),
+            voice=voice,
+            wishes=wishes,
+            device_env=device_env(hardware) if only is not None else {},
+        )
+        opened.pop_all()  # whoever works with the study closes them
+    return study
 
 
 def context_of(space: SearchSpace, hardware: Hardware) -> Context:
