@@ -21,7 +21,7 @@ from tuner.launch.kinds import launchers
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
-from tuner.spec.settings import ModelChoice
+from tuner.spec.settings import EngineChoice, ModelChoice
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
 from tuner.store.queue import Queue
@@ -225,7 +225,8 @@ def _prepare(
 ) -> Study:
     check_targets(space)
     check_models(space)
-    engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
+    launch = space.engine.launch
+    engines = {choice.name: _build(choice, launch, voice, wishes) for choice in space.engines}
     devices = detect().source
     with ExitStack() as opened:
         opened.callback(devices.close)
@@ -309,21 +310,21 @@ def _model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:
 
 
 def _build(
-    recipe: str, launch: Literal["process", "docker"], voice: Voice, wishes: Wishes
+    choice: EngineChoice, launch: Literal["process", "docker"], voice: Voice, wishes: Wishes
 ) -> Engine:
     def hear(progress: Progress) -> None:
         if wishes.ending:
             raise _ToldToStop
         voice.say(
             "build",
-            recipe=recipe,
+            recipe=choice.name,
             step=progress.step,
             place=progress.number,
             of=progress.total,
             line=progress.line,
         )
 
-    return build_engine(recipe, progress=hear, launch=launch)
+    return build_engine(choice.recipe, progress=hear, launch=launch, image=choice.image)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.spec.deployment import Deployment
+from tuner.spec.deployment import Deployment, engine_name
 from tuner.store.overview import headline
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.command import server_command
@@ -41,7 +41,8 @@ def command_of(row: StudyRow, trial: TrialRow) -> dict[str, Any]:
     The command is None while the study's engines are not built. Secrets stand there by name.
     """
     deployment = trial.deployment
-    engine = row.facts.get("engines", {}).get(deployment.get("recipe"))
+    name = engine_name(deployment.get("recipe", ""), deployment.get("image"))
+    engine = row.facts.get("engines", {}).get(name)
     model = row.facts.get("models", {}).get(deployment.get("model"))
     if engine is None or model is None:
         return {"command": None, "env": dict(deployment.get("env", {}))}
