@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,9 +27,10 @@ VERDICT_STYLE = {
 
 
 def wide_console() -> Console:
-    """A console that fits the screen, and that is wide where there is none."""
+    """A console that fits the screen, or what COLUMNS says, and that is wide where nothing says so."""
     console = Console(emoji=False)
-    return console if console.is_terminal else Console(width=160, emoji=False)
+    told = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console if told else Console(width=160, emoji=False)
 
 
 @contextmanager

@@ -196,6 +196,14 @@ class TrialBrief(BaseModel):
     missed: list[str] = Field(description="The figures whose gates it did not pass.")
     history: str | None = Field(description="Why it does not count any more.")
     level: str | None = Field(description="The cheaper level that it was held on.")
+    output_tps: float | None = Field(
+        default=None,
+        description="Output tokens a second, weighted over its workloads as the score is; in lists only "
+        "where figures are asked for.",
+    )
+    ttft_p90_s: float | None = Field(
+        default=None, description="The longest TTFT P90 of its workloads, in the same way."
+    )
     family: Family = Field(description="What kind of end it came to, for a glance.")
 
 

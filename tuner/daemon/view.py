@@ -24,7 +24,7 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import engine_seconds, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
-from tuner.trial.summary import command_of, failed_gates, margins, trial_json
+from tuner.trial.summary import command_of, failed_gates, figures_beside, margins, trial_json
 from tuner.trial.wishes import Wishes
 from tuner.verdict.families import Family, family
 
@@ -119,6 +119,7 @@ def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
     return TrialDetail(
         **trial_json(trial),
         seconds=round(engine_seconds(steps), 3),
+        **figures_beside(trial),
         missed=failed_gates(trial) if trial.feasible is False else [],
         family=family_of(trial.verdict, score=trial.score, feasible=trial.feasible),
         stages={str(stage): round(seconds, 3) for stage, seconds in stage_seconds(steps).items()},

@@ -75,7 +75,7 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
 def _engine(space: SearchSpace) -> Iterator[str]:
     engine = space.engine
     manner = "as a process" if engine.launch == "process" else "in a container"
-    yield f"recipe {', '.join(space.recipes)}, started {manner}"
+    yield f"recipe {', '.join(choice.name for choice in space.engines)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
     if engine.port is not None:
         yield f"port {engine.port} on 127.0.0.1"
