@@ -1,67 +1,17 @@
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trial.climbs import CHANCE, Runner, Trials, space, study_of, truth
-from tuner.fidelity.evidence import Mode, Predicted
+from tests.trial.proxies import Fake, Says, drifting, good, inverted, layout_biased, silent, tied
+from tuner.fidelity.evidence import Mode
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.shadow import EVENT, Shadow, in_words
-
-Says = Callable[[Mapping[str, Any], int], float]
-
-
-@dataclass
-class Fake:
-    """A proxy that says what it is told to say."""
-
-    says: Says
-    learnt: list[int] = field(default_factory=list)
-    asked: list[int] = field(default_factory=list)
-
-    def speaks(self, _: TrialRow) -> bool:
-        return True
-
-    def learn(self, trial: TrialRow) -> None:
-        self.learnt.append(trial.number)
-
-    def predict(self, trial: TrialRow) -> Predicted | str:
-        self.asked.append(trial.number)
-        value = self.says(trial.params, len(self.asked))
-        return Predicted(layout=trial.params["moe"], value=value) if value > 0 else "it cannot know"
-
-
-def silent(params: Mapping[str, Any], number: int) -> float:
-    return 0.0
-
-
-def good(params: Mapping[str, Any], number: int) -> float:
-    return 7 * truth(params) * math.exp(random.Random(number).gauss(0, 0.02))
-
-
-def inverted(params: Mapping[str, Any], number: int) -> float:
-    return 1 / truth(params)
-
-
-def tied(params: Mapping[str, Any], number: int) -> float:
-    return 1.0
-
-
-def layout_biased(params: Mapping[str, Any], number: int) -> float:
-    """Right for one layout, and turned round for the other, which holds the best."""
-    return 1e4 / truth(params) if params["moe"] == "native" else truth(params)
-
-
-def drifting(params: Mapping[str, Any], number: int) -> float:
-    return good(params, number) if number <= 12 else inverted(params, number)
 
 
 def study(
@@ -69,12 +19,9 @@ def study(
 ) -> tuple[list[TrialRow], Any, Shadow | None, list[Any]]:
     """A study with that proxy in the shadow, or without one."""
     with Ledger(folder, write=True) as ledger:
-        runner = Runner(
-            Trials(study_of(ledger, space(folder, levels="", most=most, sampler=CHANCE)), truth)
-        )
-        shadow = None
-        if says is not None:
-            shadow = runner._shadow = Shadow(runner._study, Fake(says))
+        own = study_of(ledger, space(folder, levels="", most=most, sampler=CHANCE))
+        shadow = None if says is None else Shadow(own, Fake(says))
+        runner = Runner(Trials(own, truth), shadow)
         decision = runner.run()
         row = ledger.study("climbs")
         return ledger.trials(row.id), decision, shadow, ledger.events(row.id, kinds=("note",))
@@ -114,14 +61,12 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
 ) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
-        runner = Runner(Trials(own, truth))
         fake = Fake(good)
-        runner._shadow = Shadow(own, fake)
-        runner.run()
+        Runner(Trials(own, truth), Shadow(own, fake)).run()
         events = ledger.events(own.row.id, kinds=(EVENT,))
         trials = {t.number: t for t in ledger.trials(own.row.id)}
-    first = [t.number for t in trials.values() if t.origin is not Origin.REPEAT]
-    assert fake.asked == first
+    first = [t for t in trials.values() if t.origin is not Origin.REPEAT]
+    assert fake.asked == [repr(sorted(t.params.items())) for t in first]
     assert [e.number for e in events] == fake.learnt
     for event in events:
         trial = trials[event.number or 0]
@@ -137,9 +82,8 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
 def test_a_resumed_study_has_the_same_gate_and_predicts_nothing_twice(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
-        runner = Runner(Trials(own, truth))
-        before = runner._shadow = Shadow(own, Fake(good))
-        runner.run()
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
         count = len(ledger.events(own.row.id, kinds=(EVENT,)))
         fake = Fake(good)
         after = Shadow(own, fake)
