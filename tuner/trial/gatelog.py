@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tuner.fidelity.evidence import Closing, Mode, Role
-from tuner.fidelity.gate import Choice, Gate
-from tuner.fidelity.screen import Screen
 from tuner.store.ledger import Said
 from tuner.store.rows import Event
+
+if TYPE_CHECKING:  # who only shows what was done needs none of the arithmetic
+    from tuner.fidelity.gate import Choice, Gate
+    from tuner.fidelity.screen import Screen
 
 GATE = "gate"
 """The event that says what the gate did."""
@@ -109,17 +111,17 @@ def in_line(number: int | None, data: dict[str, Any]) -> str:
     return f"trial {number}: {data['text']}" if "point" in data else str(data["text"])
 
 
-def of_trial(events: list[Event], number: int, point: str) -> Iterator[str]:
-    """What the gate did with one trial, in sentences.
+def of_trial(events: Sequence[Event], number: int, point: str) -> Iterator[str]:
+    """What the gate did with one trial of the search, in sentences.
 
     Args:
         events: Those of the gate, of the trial's study.
         number: The trial.
         point: The key of its point.
     """
-    mine = next((e for e in events if e.number == number and "point" in e.data), None)
-    if mine is not None:
-        yield mine.data["text"]
+    for event in events:
+        if event.number == number and "point" in event.data:
+            yield event.data["text"]
     off = next((e for e in events if point in e.data.get("points", ())), None)
     if off is not None and off.number != number:
         yield f"the proxy had put it off when trial {off.number} was chosen"
