@@ -8,7 +8,7 @@ was killed goes on with the same queue, and what was put off is there when the g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -56,12 +56,14 @@ class Ordering:
     study: Study
     shadow: Shadow
     _drawn: _Queue = field(default_factory=dict)
+    _drawn_for: int = -1
 
     def restore(self) -> None:
         """Take up what an earlier tuner drew, in the terms of the search space as it is now."""
         for event in self.study.ledger.events(self.study.row.id, kinds=(QUEUE, "migrated")):
             if event.kind == QUEUE:
                 self._drawn |= {key(drawn): drawn for drawn in event.data["points"]}
+                self._drawn_for = event.data["for"]
             else:
                 self._drawn.clear()
 
@@ -98,16 +100,18 @@ class Ordering:
             return waiting
         waiting = self._waiting(taken)
         self.shadow.foretell(waiting)
-        if len(waiting) >= MOST or self.shadow.keeps(list(waiting)):
+        # Once for each trial: one who goes on after a kill must not draw where nobody did.
+        if number == self._drawn_for or len(waiting) >= MOST or self.shadow.keeps(list(waiting)):
             return waiting
         drawn = sampler.draw(number, taken | waiting.keys(), BATCH)
         if drawn:
-            self._keep(drawn)
+            self._keep(drawn, number)
             waiting |= {key(each): each for each in drawn}
             self.shadow.foretell(waiting)
         return waiting
 
-    def _keep(self, drawn: list[Assignment]) -> None:
-        points: list[Mapping[str, int | float]] = [dict(each) for each in drawn]
-        self.study.ledger.note(self.study.row.id, QUEUE, {"points": points})
+    def _keep(self, drawn: list[Assignment], number: int) -> None:
+        said = {"points": [dict(each) for each in drawn], "for": number}
+        self.study.ledger.note(self.study.row.id, QUEUE, said)
         self._drawn |= {key(each): each for each in drawn}
+        self._drawn_for = number
