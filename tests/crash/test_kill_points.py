@@ -20,14 +20,16 @@ from tests.crash.conftest import TALLY
 from tests.crash.dying import AFTER, BEFORE, Job
 from tests.crash.nursery import Nursery, Outcome, alive, left, outcome, recorded, violations
 from tests.fakes.world import WORKLOAD, World
+from tests.leaks import lasting_leftovers
 from tuner.launch import shm
 from tuner.store.rows import Origin
 
-pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(1800)]
+# Beside the other tests with engines: here it is the waiting for one another that takes long.
+pytestmark = [pytest.mark.xdist_group("kills"), pytest.mark.timeout(1800)]
 
 NURSERIES = 3
 
-EVERY = int(os.environ.get("TUNER_TEST_KILLS_EVERY", "24"))
+EVERY = int(os.environ.get("TUNER_TEST_KILLS_EVERY", "48"))
 """At one in so many changes of a whole study it is killed, another choice each time; 1 is all of them."""
 
 SMALL: dict[str, Any] = {
@@ -171,7 +173,7 @@ def run(
     left_alone = {at for at, (count, _) in zip(points, found, strict=True) if not count}
     assert serving(labels) & set(points)
     assert not serving(labels) & left_alone
-    assert not shm.leftovers(before)
+    assert not lasting_leftovers(before)
 
 
 def first_of_each(labels: list[str]) -> list[int]:
