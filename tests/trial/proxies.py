@@ -84,10 +84,11 @@ def acting_space(
     sampler: str = CHANCE,
     proxy: str = "on",
     name: str = "climbs",
+    levels: str = "",
 ) -> SearchSpace:
     """The space of :mod:`tests.trial.climbs`, in which a proxy may act."""
     text = SPACE.format(
-        seed=seed, most=most, levels="", climb="", sampler=f"{sampler}, proxy: {proxy}"
+        seed=seed, most=most, levels=levels, climb="", sampler=f"{sampler}, proxy: {proxy}"
     )
     text = text.replace("study: climbs", f"study: {name}")
     if sampler == GRID:

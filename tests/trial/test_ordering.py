@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.trial.climbs import Runner, Trials, study_of, truth
+from tests.trial.climbs import LEVELS, Runner, Trials, study_of, truth
 from tests.trial.proxies import (
     GRID,
     Fake,
@@ -28,9 +28,10 @@ from tuner.fidelity.gate import Gate
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Event, TrialRow
+from tuner.trial.climbing import HELD
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import BATCH, QUEUE
-from tuner.trial.shadow import Shadow
+from tuner.trial.shadow import EVENT, Shadow
 from tuner.trial.wishes import Wishes
 
 POINTS = 72
@@ -196,3 +197,38 @@ def test_a_closed_gate_stays_closed_on_its_stack(tmp_path: Path) -> None:
     assert other.put_off == []
     (closed,) = other.did("closed")
     assert closed.data["why"].startswith("it was wrong on this stack before: ")
+
+
+def test_with_cheaper_levels_what_it_chose_may_be_held_and_is_no_evidence(tmp_path: Path) -> None:
+    done = run(tmp_path, good, levels=LEVELS, sampler=LEARNS)
+    assert done.gate.opened is not None
+    chosen = {e.number for e in done.events if e.kind == GATE and "point" in e.data}
+    held = {t.number for t in done.trials if t.verdict == HELD}
+    assert held & chosen
+    seen = {e.number: e.data for e in done.events if e.kind == EVENT}
+    assert all(seen[number]["real"] is None for number in held & chosen)
+    assert not (held - chosen) & set(seen)
+    assert done.winner == BEST
+
+
+def test_a_study_that_is_stopped_goes_on_with_the_same_queue(tmp_path: Path) -> None:
+    whole = run(tmp_path / "whole", good, most=25, sampler=LEARNS)
+    wishes = Wishes()
+
+    def stop(params: Mapping[str, Any]) -> bool:
+        turns.append(params)
+        if len(turns) == 14:
+            wishes.pausing.set()
+        return False
+
+    turns: list[Mapping[str, Any]] = []
+    part = run(tmp_path / "part", good, most=25, sampler=LEARNS, wishes=wishes, fails=stop)
+    assert part.winner is None
+    assert part.put_off
+    rest = run(tmp_path / "part", good, most=25, sampler=LEARNS)
+    assert len(rest.trials) > len(part.trials)
+    assert [t.params for t in rest.trials] == [t.params for t in whole.trials]
+    assert rest.put_off == whole.put_off
+    more = run(tmp_path / "part", good, most=30, sampler=LEARNS)  # more budget, the same queue
+    assert len(more.searched) == 30
+    assert more.put_off[: len(rest.put_off)] == rest.put_off

@@ -121,7 +121,16 @@ def test_the_sentence_says_why(tmp_path: Path) -> None:
     found = {"assessment": shown, "would_be": "shadow"}
     assert in_words(found).endswith("would not have been trusted: tau-b 0.5 is below 0.8")
     closed = {**found, "would_be": "disabled", "closed_because": "it lied"}
-    assert in_words(closed).endswith("shut out: it lied")
+    assert in_words(closed).endswith("would have been shut out: it lied")
+    acted = {
+        **found, "acts": True, "mode": "on", "opened_after": 8, "audits": 2, "deferred": 9,
+        "deferred_never_run": 4,
+    }  # fmt: skip
+    assert in_words(acted).endswith("4 of which never ran; 2 audits; it was trusted to the end")
+    shut = {**acted, "mode": "disabled", "closed_because": "it lied"}
+    assert in_words(shut).endswith("2 audits; it was shut out: it lied")
+    never = {**acted, "mode": "shadow", "opened_after": None}
+    assert in_words(never).endswith("pairs; it was not trusted: tau-b 0.5 is below 0.8")
 
 
 def acting(folder: Path, ledger: Ledger, **asked: Any) -> Any:
