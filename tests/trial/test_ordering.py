@@ -232,3 +232,28 @@ def test_a_study_that_is_stopped_goes_on_with_the_same_queue(tmp_path: Path) -> 
     more = run(tmp_path / "part", good, most=30, sampler=LEARNS)  # more budget, the same queue
     assert len(more.searched) == 30
     assert more.put_off[: len(rest.put_off)] == rest.put_off
+
+
+def late(params: Mapping[str, Any], number: int) -> float:
+    """It has nothing to say of the better layout until well after it is trusted in the other one."""
+    return 0.0 if params["moe"] == "native" and number < 20 else good(params, number)
+
+
+def test_in_a_layout_of_which_it_knows_nothing_nothing_is_put_off(tmp_path: Path) -> None:
+    done = run(tmp_path, late)
+    opened = done.gate.opened
+    assert opened is not None
+    assert opened < 18
+    assert done.gate.mode is Mode.ON  # a new layout is no sign of being wrong
+    native = {key(t.assignment or {}) for t in done.searched if t.params["moe"] == "native"}
+    first = next(
+        o.point for o in done.gate.observations
+        if o.point in native and o.point in done.gate.predictions
+    )  # fmt: skip
+    said = {
+        e.data["point"]: e.data["text"] for e in done.events if e.kind == GATE and "point" in e.data
+    }
+    assert said[first] == "not put off: the proxy says nothing of it"
+    turns = [t.params["moe"] for t in done.searched if opened <= t.number < 18]
+    assert "native" in turns
+    assert done.winner == BEST
