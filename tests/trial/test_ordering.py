@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trial.climbs import LEVELS, Runner, Trials, study_of, truth
+from tests.trial.climbs import LEVELS
+from tests.trial.ordered import Ran, run
 from tests.trial.proxies import (
     GRID,
-    Fake,
     Says,
-    acting_space,
     drifting,
     good,
     hiding,
@@ -24,14 +22,11 @@ from tests.trial.proxies import (
     tied,
 )
 from tuner.fidelity.evidence import Mode
-from tuner.fidelity.gate import Gate
 from tuner.search.sampler import key
-from tuner.store.ledger import Ledger
-from tuner.store.rows import Event, TrialRow
 from tuner.trial.climbing import HELD
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import BATCH, QUEUE
-from tuner.trial.shadow import EVENT, Shadow
+from tuner.trial.shadow import EVENT
 from tuner.trial.wishes import Wishes
 
 POINTS = 72
@@ -41,50 +36,6 @@ WRONG = [inverted, tied, layout_biased, drifting]
 
 
 pytestmark = pytest.mark.slow
-
-
-@dataclass
-class Ran:
-    """A study that ran to its end, or for as long as it was let."""
-
-    trials: list[TrialRow]
-    gate: Gate
-    events: list[Event]
-    winner: Mapping[str, Any] | None
-
-    @property
-    def searched(self) -> list[TrialRow]:
-        return [t for t in self.trials if t.repeats is None]
-
-    def did(self, what: str) -> list[Event]:
-        return [e for e in self.events if e.kind == GATE and e.data["what"] == what]
-
-    @property
-    def put_off(self) -> list[str]:
-        return [point for e in self.did("deferred") for point in e.data["points"]]
-
-    def when(self, params: Mapping[str, Any]) -> int:
-        """How many points had run when this one had."""
-        return [t.params for t in self.searched].index(dict(params)) + 1
-
-
-def run(
-    folder: Path,
-    says: Says,
-    *,
-    wishes: Wishes | None = None,
-    fails: Callable[[Mapping[str, Any]], bool] = lambda _: False,
-    **asked: Any,
-) -> Ran:
-    """Work on a study until it is decided."""
-    folder.mkdir(exist_ok=True)
-    with Ledger(folder, write=True) as ledger:
-        own = study_of(ledger, acting_space(folder, **{"most": 40, **asked}), wishes)
-        shadow = Shadow(own, Fake(says))
-        decision = Runner(Trials(own, truth, sigma=0.001, fails=fails), shadow).run()
-        trials = ledger.trials(own.row.id)
-        winner = None if decision is None else ledger.trial(own.row.id, decision.winner).params
-        return Ran(trials, shadow.gate, ledger.events(own.row.id), winner)
 
 
 BEST = {"seqs": 8, "batch": 2048, "moe": "native"}
