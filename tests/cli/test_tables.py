@@ -64,7 +64,7 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
     }
     data: dict[str, Any] = {
         "trial": 4, "origin": "search", "stage": "told", "attempt": 1, "history": None, "params": {},
-        "deployment": {"argv": [], "env": {}}, "stages": {}, "score": None, "metrics": None,
+        "deployment": {"argv": [], "env": {}}, "stages": {}, "score": None, "metrics": None, "proxy": [],
         "verdict": "held_on_level",
         "judgement": {
             "failed": True, "title": "t", "evidence": [], "advice": "a", "levels": levels
@@ -73,6 +73,9 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
     lines = _shown(data)
     assert "level short: 1,234.5 in 3.2 s (no score)" in lines
     assert "level long: failed in 9.0 s, ended as it had settled (no score)" in lines
+    assert not any(line.startswith("proxy") for line in lines)
+    lines = _shown({**data, "proxy": ["an audit: drawn by chance"]})
+    assert "proxy:   an audit: drawn by chance" in lines
 
 
 def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:

@@ -160,6 +160,7 @@ def _shown(data: dict[str, Any]) -> list[str]:
     if data["history"]:
         lines += [f"  does not count any more: {data['history']}", ""]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in data["params"].items()]
+    lines += ["", *(f"proxy:   {did}" for did in data["proxy"])] if data["proxy"] else []
     lines += ["", "command: " + " ".join(data["deployment"]["argv"])]
     lines += [f"  {name}={value}" for name, value in data["deployment"]["env"].items()]
     if data["stages"]:

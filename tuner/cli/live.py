@@ -16,6 +16,7 @@ from rich.text import Text
 from tuner.cli.view import STAGES, StudyView
 from tuner.quantity import format_seconds
 from tuner.trial.events import Happening, Watcher
+from tuner.trial.gatelog import in_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 VERDICT_STYLE = {
@@ -167,8 +168,8 @@ class PlainLines:
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
                 return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
-            case "note":
-                return str(data["text"])
+            case "note" | "gate":
+                return in_line(what.number, data)
             case _:
                 return None
 

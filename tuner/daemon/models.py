@@ -217,6 +217,9 @@ class TrialDetail(TrialBrief):
     stages: dict[str, float] = Field(description="Seconds on the way to each stage, last attempt.")
     command: list[str] | None = Field(description="The whole command of the server.")
     env: dict[str, str] = Field(description="The variables that its deployment sets.")
+    proxy: list[str] = Field(
+        description="What the gate of a proxy did with it: put first, drawn for an audit, put off."
+    )
 
 
 class Importance(BaseModel):

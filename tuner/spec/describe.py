@@ -63,6 +63,11 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
     count = "no end of points" if endless else f"{grid_size(space, context):,} points"
     startup = f", {search.startup} trials at random first" if search.sampler == "tpe" else ""
     yield f"{space.study}: {count}, sampler {search.sampler}{startup}, seed {space.seed}"
+    if search.proxy != "shadow":
+        word = (
+            "orders the search once it has earned that" if search.proxy == "on" else "is left out"
+        )
+        yield f"the step simulator {word}"
     finalists = search.finalists
     if finalists.count:
         yield (
