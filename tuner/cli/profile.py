@@ -32,11 +32,10 @@ def profile(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where the steps of a trial's engine spend their time.
+    """Show where a trial's steps spend their time, by one more run.
 
-    It is run once more for that. The run is never scored, teaches the search nothing, and is never
-    exported. What was stopped goes on; a trial that was profiled is not run again. The study's report
-    gets the table and a picture.
+    The run is never scored, teaches the search nothing, and is never exported. What was stopped goes on; a
+    trial that was profiled is not run again. The study's report gets the table and a picture.
 
     Example: tuner profile local-cpu --trial 7
     """
