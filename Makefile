@@ -37,7 +37,7 @@ test-slow: .venv/.dev
 	$(BIN)/pytest -m "slow and not engine and not docker and not browser" -n auto --dist loadgroup
 
 test-engine: .venv/.dev
-	$(BIN)/pytest -m "engine and not docker"
+	$(BIN)/pytest -m "engine and not docker" -n auto --dist loadgroup
 
 # Needs root on Debian where there is no Chromium: it is installed then.
 test-browser: .venv/.dev

@@ -22,11 +22,14 @@
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
 
 A :class:`UserError` is printed as one line, without a traceback. Anything that is not a
-:class:`TunerError` is a defect of tuner and keeps its traceback.
+:class:`TunerError` is a defect of tuner and keeps its traceback. What a task group wraps is raised
+as itself again by :func:`ungrouped`, so that nobody else has to think of groups.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 __all__ = [
@@ -48,6 +51,9 @@ __all__ = [
     "TelemetryLost",
     "TunerError",
     "UserError",
+    "last_words",
+    "on_purpose",
+    "ungrouped",
 ]
 
 
@@ -174,3 +180,43 @@ class NothingFeasible(TunerError):
     """Raised when a study ended and no trial passed its gates."""
 
     exit_code = 3
+
+
+def on_purpose(error: BaseException) -> tuple[TunerError, ...]:
+    """The errors that were raised on purpose: the error itself, or those in a group, however deep.
+
+    None where a defect is among them: a defect keeps its traceback, whatever was raised beside it.
+    """
+    if isinstance(error, TunerError):
+        return (error,)
+    if not isinstance(error, BaseExceptionGroup):
+        return ()
+    parts = [on_purpose(one) for one in error.exceptions]
+    return tuple(one for part in parts for one in part) if all(parts) else ()
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raise what a task group wrapped as itself.
+
+    Of several errors the first is raised, and what the others say is noted on it. A group with a
+    defect in it stays a group.
+
+    Raises:
+        TunerError: The first of those that were raised on purpose.
+    """
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        first, *others = on_purpose(group) or (None,)
+        if first is None:
+            raise
+        for said in dict.fromkeys(map(str, filter(None, others))):
+            if said != str(first):
+                first.add_note(said)
+        raise first from None
+
+
+def last_words(error: TunerError) -> str:
+    """What a program prints when an error ends it: a line for it, and one for each noted beside it."""
+    return "\n".join(f"tuner: {said}" for said in (error, *getattr(error, "__notes__", ())))

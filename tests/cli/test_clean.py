@@ -12,7 +12,7 @@ from tests.fakes.devices import GIB, MIB, FakeCards, steady
 from tests.trial.care.conftest import Abandon
 from tuner.cli import register
 from tuner.cli.main import app
-from tuner.errors import UserError
+from tuner.errors import StateUnusable, UserError
 from tuner.launch.identity import boot_id
 from tuner.store.ledger import Ledger
 from tuner.telemetry import detect as module
@@ -44,8 +44,28 @@ def cards(monkeypatch: pytest.MonkeyPatch) -> FakeCards:
     return cards
 
 
-def test_nothing_was_run_yet(tmp_path: Path) -> None:
-    assert run(tmp_path / "no") == (0, "nothing was run here yet, so nothing can be left\n")
+def test_nothing_was_run_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TUNER_STATE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    result = CliRunner().invoke(app, ["clean"], catch_exceptions=False)
+    said = "nothing was run here yet, so nothing can be left\n"
+    assert (result.exit_code, result.stdout) == (0, said)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [(), ("--dry-run",), ("--json",), ("--yes",)])
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_a_named_folder_that_no_tuner_knows_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], *, by_variable: bool
+) -> None:
+    (tmp_path / "other").mkdir()
+    for name, said in (("no", "it is not there"), ("other", "no tuner has worked with this state")):
+        monkeypatch.setenv("TUNER_STATE", str(tmp_path / name))
+        named = [] if by_variable else ["--state", str(tmp_path / name)]
+        with pytest.raises(StateUnusable, match=f"{name}: {said}.* — name the folder") as caught:
+            CliRunner().invoke(app, [*named, "clean", *words], catch_exceptions=False)
+        assert caught.value.exit_code == 2
     assert not (tmp_path / "no").exists()
 
 

@@ -14,6 +14,14 @@ from tuner.cli import main
 SPACE = (Path(__file__).parents[2] / "search_spaces" / "local_cpu.yaml").read_text()
 
 
+RECIPE_CHOICES = """
+  which:
+    setting: recipe
+    choices: [cpu, ./mine]
+    baseline: cpu
+"""
+
+
 def tuner(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     monkeypatch.setattr(sys, "argv", ["tuner", *words])
     with pytest.raises(SystemExit) as ended:
@@ -29,7 +37,18 @@ def tuner(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         (SPACE.replace("seed: 7", "sede: 7"), "did you mean seed"),
         (SPACE.replace("--max-num-seqs", "--max-num-sqs"), "did you mean --max-num-seqs"),
         (SPACE.replace("env: ENGINEX_MOE_TINY_IMPL", "env: ENGINX_MOE"), "knows no variable"),
-        (SPACE.replace("recipe: cpu", "recipe: cqu"), "cqu"),
+        (
+            SPACE.replace("recipe: cpu", "recipe: cpuu"),
+            "space.yaml:12: there is no recipe 'cpuu' — did you mean cpu? known are bi100, cpu, cuda,",
+        ),
+        (
+            SPACE.replace("rules:", RECIPE_CHOICES + "\nrules:"),
+            "space.yaml:78: there is no recipe.yaml in ",
+        ),
+        (
+            SPACE.replace("env: VLLM_CPU_KVCACHE_SPACE", "env: VLLM_CPU_KV_CACHE_SPACE"),
+            "KV_CACHE_SPACE — did you mean VLLM_CPU_KVCACHE_SPACE?",
+        ),
         (SPACE.replace("study: local-cpu", "study: local-cpu\nstudy: again"), "space.yaml:8"),
         (SPACE.replace("baseline: 512", "baseline: 500"), "500"),
     ],
@@ -40,6 +59,8 @@ def tuner(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         "unknown flag",
         "unknown variable",
         "recipe",
+        "recipe of a parameter",
+        "variable",
         "twice",
         "baseline",
     ],

@@ -12,6 +12,10 @@ from typer.testing import CliRunner
 from tests.build.test_kernels import engine
 from tuner import build
 from tuner.cli.init import init
+from tuner.errors import TelemetryLost
+from tuner.telemetry import detect as detecting
+from tuner.telemetry import hardware
+from tuner.telemetry.samples import NoDevices
 from tuner.trial import starting
 
 
@@ -60,3 +64,23 @@ def test_an_engine_is_asked_where_it_runs(
     inside = image is not None
     assert (Asker.asked[0] == "docker", "ONLY_INSIDE=1" in Asker.asked) == (inside, inside)
     assert (Asker.model == starting.MODEL_INSIDE) is inside
+
+
+def test_what_looks_at_the_devices_is_closed_when_they_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[NoDevices] = []
+
+    class Source(NoDevices):
+        def close(self) -> None:
+            closed.append(self)
+
+    def lost(_: object) -> None:
+        raise TelemetryLost("the driver does not answer")
+
+    monkeypatch.setattr(detecting, "detect", lambda: detecting.Detection(Source()))
+    monkeypatch.setattr(hardware, "detect_hardware", lost)
+    with pytest.raises(TelemetryLost):
+        init(tmp_path / "space.yaml")
+    assert len(closed) == 1
+    assert not (tmp_path / "space.yaml").exists()

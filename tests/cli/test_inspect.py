@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -98,3 +99,46 @@ def test_the_command_refuses_what_never_was_healthy(state: Path, tmp_path: Path)
     assert isinstance(error, UserError)
     assert "trial 3 never was healthy: engine_crash" in str(error)
     assert not (tmp_path / "out").exists()
+
+
+def test_show_without_a_trial_shows_the_study_and_its_trials(state: Path) -> None:
+    decide(state, winner=2, clear=True)
+    said = tuner(state, "show", "one")
+    assert said.exit_code == 0
+    assert said.stdout.startswith("one: finished, 6 trials, best")
+    assert "  Trial 2 wins: +20.0%" in said.stdout
+    assert "TTFT P90 s" in said.stdout
+    data = json.loads(tuner(state, "show", "one", "--json").stdout)
+    assert (data["study"]["study"], len(data["trials"])) == ("one", 6)
+    with pytest.raises(StudyNotFound):
+        CliRunner().invoke(app, ["--state", str(state), "show", "no"], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("width", ["80", "100", "160"])
+def test_trials_take_the_width_that_columns_says(
+    state: Path, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    lines = tuner(state, "trials", "one").stdout.splitlines()
+    assert max(map(len, lines)) <= int(width)
+    assert ("point" in lines[1]) is (width == "160")
+
+
+def test_show_gives_figures_with_their_units(state: Path) -> None:
+    figures = {"output_tps": 60.5, "ttft_p90_s": 2.924, "cache_hit_rate": 0.5, "ttft_p50_s": None}
+    load = {"weight": 1.0, "figures": figures, "gates": []}
+    with Ledger(state, write=True) as ledger:
+        row = ledger.study("one")
+        with ledger.change() as db:
+            db.execute(
+                "UPDATE trials SET metrics=? WHERE study=? AND number=2",
+                (json.dumps({"workloads": {"main": load, "more": load}}), row.id),
+            )
+    lines = [
+        " ".join(line.split()) for line in tuner(state, "show", "one", "2").stdout.splitlines()
+    ]
+    for said in ("output TPS, aggregate 60.50 tok/s", "TTFT P90 2.924 s", "cache hit rate 0.500"):
+        assert lines.count(said) == 2  # of each workload
+    assert not any(line.startswith("TTFT P50") for line in lines)
+    data = json.loads(tuner(state, "show", "one", "2", "--json").stdout)
+    assert (data["output_tps"], data["ttft_p90_s"]) == (60.5, 2.924)

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from tuner.cli.finish import finish
 from tuner.cli.inspect import _shown
-from tuner.cli.tables import levels_table, verdict_text
+from tuner.cli.tables import TrialsTable, levels_table, verdict_text
 
 SHORT: dict[str, Any] = {
     "level": "short", "cost": 12.0, "points": 9, "held": 5, "standing": "agrees", "pairs": 12,
@@ -63,7 +64,7 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
     }
     data: dict[str, Any] = {
         "trial": 4, "origin": "search", "stage": "told", "attempt": 1, "history": None, "params": {},
-        "deployment": {"argv": [], "env": {}}, "stages": {}, "score": None, "metrics": None,
+        "deployment": {"argv": [], "env": {}}, "stages": {}, "score": None, "metrics": None, "proxy": [],
         "verdict": "held_on_level",
         "judgement": {
             "failed": True, "title": "t", "evidence": [], "advice": "a", "levels": levels
@@ -72,6 +73,9 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
     lines = _shown(data)
     assert "level short: 1,234.5 in 3.2 s (no score)" in lines
     assert "level long: failed in 9.0 s, ended as it had settled (no score)" in lines
+    assert not any(line.startswith("proxy") for line in lines)
+    lines = _shown({**data, "proxy": ["an audit: drawn by chance"]})
+    assert "proxy:   an audit: drawn by chance" in lines
 
 
 def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:
@@ -114,3 +118,86 @@ def test_the_end_is_said_in_words_alone() -> None:
     reason = "no file [/models] :bug:"
     said = ended(decision=None, status="failed", exit=1, reason=reason)
     assert said == f"s: failed: {reason}\n"
+
+
+LONG = "max_num_batched_tokens"
+
+
+def trial(number: int, **changes: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "trial": number, "origin": "search", "repeats": None, "stage": "told", "attempt": 1,
+        "verdict": "healthy", "params": {LONG: 512, "moe": "loop"}, "score": 1000.0 + number,
+        "feasible": True, "seconds": 64.0, "missed": [], "history": None, "level": None,
+        "output_tps": 60.5, "ttft_p90_s": 2.924,
+    }  # fmt: skip
+    return {**base, **changes}
+
+
+TRIALS = [
+    trial(0, origin="baseline"),
+    trial(1, params={LONG: 4096, "moe": "bmm", "a": 1}, score=21960.0, output_tps=146.1),
+    trial(2, verdict="memory_kv_space", score=None, output_tps=None, ttft_p90_s=None),
+    trial(3, missed=["ttft_p90_s", "output_tps_p10"], feasible=False),
+    trial(4, origin="repeat", repeats=1, history="max_num_seqs is no parameter any more"),
+    trial(
+        5,
+        verdict=None,
+        stage="starting",
+        attempt=0,
+        score=None,
+        params={LONG: 512},
+        output_tps=None,
+        ttft_p90_s=None,
+    ),
+]
+
+
+def table(width: int, trials: list[dict[str, Any]] = TRIALS) -> list[str]:
+    console = Console(width=width, no_color=True)
+    with console.capture() as capture:
+        console.print(TrialsTable(trials, winner=1))
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_on_a_narrow_screen_the_point_stands_below_its_trial() -> None:
+    assert table(80) == [
+        "trial   score  tok/s  TTFT P90 s      time  verdict",
+        "    0   1,000  60.50       2.924  1 m 04 s  healthy",
+        "    baseline: max_num_batched_tokens=512 moe=loop",
+        "  1 ◀  21,960  146.1       2.924  1 m 04 s  healthy",
+        "    max_num_batched_tokens=4096 moe=bmm a=1",
+        "    2                             1 m 04 s  memory_kv_space",
+        "    as the baseline",
+        "    3   1,003  60.50       2.924  1 m 04 s  healthy",
+        "    misses ttft_p90_s, output_tps_p10",
+        "    as the baseline",
+        "    4   1,004  60.50       2.924  1 m 04 s  healthy",
+        "    max_num_seqs is no parameter any more",
+        "    again 1: as the baseline",
+        "    5                                       starting",
+        "    no moe",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 119, 120, 160, 200])
+def test_no_line_is_wider_than_the_screen_and_no_name_is_torn_apart(width: int) -> None:
+    many = {f"{LONG}_{n}": 4096 for n in range(9)}
+    lines = table(width, [*TRIALS, trial(6, params=many)])
+    assert max(map(len, lines)) <= width
+    whole = " ".join(lines)
+    assert all(f"{name}=4096" in whole for name in many)
+    assert "misses ttft_p90_s" in whole
+
+
+def test_a_wide_screen_is_used() -> None:
+    (line,) = (each for each in table(160) if " 3 " in each)
+    assert "healthy misses ttft_p90_s, output_tps_p10" in line
+    assert "again 1: as the baseline" in " ".join(table(160))
+
+
+def test_trials_without_figures_and_odd_texts_are_shown_all_the_same() -> None:
+    odd = trial(0, params={"x": "[red]not markup[/]"}, origin="baseline", history=None)
+    del odd["output_tps"], odd["ttft_p90_s"]
+    for width in (80, 160):
+        assert "[red]not markup[/]" in " ".join(table(width, [odd]))
+    assert table(80, []) == ["trial  score  tok/s  TTFT P90 s  time  verdict"]

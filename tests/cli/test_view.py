@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Any
 
+from rich.console import Console
+
+from tuner.cli.live import PlainLines
 from tuner.cli.view import StudyView
 from tuner.trial.events import Happening
 
@@ -33,3 +37,14 @@ def test_a_round_more_counts_again() -> None:
     seen = view()
     seen.hear(Happening("finalists", None, {"starts": 2, "numbers": [1], "rounds": 2}, 0.0))
     assert [repeat(seen, n) for n in (5, 6, 7, 8)] == [10.0, 0.0, 10.0, 0.0]
+
+
+def test_what_the_gate_of_a_proxy_does_is_a_line_of_its_own() -> None:
+    seen, out = view(), Console(width=200, record=True, file=StringIO())
+    lines = PlainLines(seen, out)
+    lines.hear(Happening("gate", 7, {"what": "opened", "text": "it orders from now on"}, 0.0))
+    audit = {"what": "audit", "text": "an audit: drawn by chance", "point": "p"}
+    lines.hear(Happening("gate", 9, audit, 0.0))
+    assert seen.notes == ["it orders from now on", "trial 9: an audit: drawn by chance"]
+    shown = out.export_text().splitlines()
+    assert [line.partition("  ")[2] for line in shown] == seen.notes

@@ -8,6 +8,7 @@ import re
 import signal
 import sqlite3
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -94,8 +95,8 @@ def label(statements: list[str]) -> str:
     return writes[0].partition("(")[0].partition("=")[0]
 
 
-def work_on(job: Job) -> None:
-    """Work on the study of a job until it is decided, or until this process dies."""
+def begin(job: Job) -> Path:
+    """Make this process the one that works on a job: what it says goes to a log in the job's folder."""
     DyingDatabase.job, DyingDatabase.count = job, 0
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -104,16 +105,24 @@ def work_on(job: Job) -> None:
     null = os.open(os.devnull, os.O_RDONLY)
     for handle, number in ((null, 0), (out, 1), (out, 2)):
         os.dup2(handle, number)
-    space = Path(job.space)
+    return folder
+
+
+def work_on(job: Job) -> None:
+    """Work on the study of a job until it is decided, or until this process dies."""
+    folder, space = begin(job), Path(job.space)
     with Ledger(folder / "state", write=True, database=DyingDatabase) as ledger:
         row = enter_study(ledger, load_space(space), space)
         work(ledger, row, watchers=[], wishes=Wishes())
 
 
-def serve() -> None:
+def serve(work_on: Callable[[Job], None] = work_on) -> None:
     """Take jobs from stdin, one a line; work on each in a fork, and say how the fork ended.
 
     A fork has everything imported, so that a job takes as long as its study and no longer.
+
+    Args:
+        work_on: Works on the study of a job.
     """
     for line in sys.stdin:
         job = Job(**json.loads(line))

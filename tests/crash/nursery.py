@@ -28,12 +28,13 @@ class Nursery:
 
     Args:
         cache: The cache that all its children share.
+        module: The program that takes the jobs.
     """
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, module: str = "tests.crash.dying") -> None:
         env = {**os.environ, "TUNER_CACHE": str(cache), "PYTHONPATH": str(ROOT)}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.dying"],
+            [sys.executable, "-m", module],
             cwd=ROOT,
             env=env,
             stdin=subprocess.PIPE,

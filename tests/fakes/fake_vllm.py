@@ -63,6 +63,7 @@ def parse() -> argparse.Namespace:
     for switch in ("enable-prefix-caching", "enable-chunked-prefill", "enforce-eager"):
         parser.add_argument(f"--{switch}", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--enable-prompt-tokens-details", action="store_true")
+    parser.add_argument("--enable-logging-iteration-details", action="store_true")
     return parser.parse_args()
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from tests.fidelity.worlds import KEY
 from tuner.fidelity.assess import Limits
-from tuner.fidelity.evidence import Mode, Predicted
+from tuner.fidelity.evidence import Mode, Observed, Predicted
 from tuner.fidelity.gate import Gate
 
 REAL = {f"p{i}": 10.0 * 1.12**i for i in range(24)}
@@ -206,3 +206,42 @@ def test_whatever_happens(
         assert (gate.closing is None) == (gate.mode is not Mode.DISABLED)
         if before.mode is Mode.OFF:
             assert gate.mode is Mode.OFF
+
+
+def test_what_is_foretold_replaces_all_but_what_was_said_of_points_that_ran() -> None:
+    gate = opened()
+    ran = {o.point for o in gate.observations}
+    said = {"p7": Predicted(layout="b", value=3.0), "p0": Predicted(layout="a", value=99.0)}
+    after = gate.foretell(said)
+    assert set(after.predictions) == ran | {"p7"}
+    assert after.predictions["p7"].value == 3.0
+    assert after.predictions["p0"] == gate.predictions["p0"]
+    assert after.mode is Mode.ON
+    assert set(after.foretell({}).predictions) == ran
+    # What is not foretold any more holds no place among the best: then others are the best quarter.
+    assert gate.screen(["p17"]).deferred == ("p17",)
+    fewer = gate.foretell(
+        {p: s for p, s in predictions().items() if p not in {"p18", "p19", "p20", "p21"}}
+    )
+    assert fewer.screen(["p17"]).kept == ("p17",)
+    assert Gate(key=KEY).foretell({}).mode is Mode.OFF
+
+
+def test_the_last_trial_is_an_audit_where_one_can_be_made() -> None:
+    gate = opened()
+    assert gate.choose(left(gate))[0].role == "ordered"
+    choice, after = gate.choose(left(gate), last=True)
+    assert choice.role == "audit"
+    assert choice.point in after.deferred
+    best = gate.choose(left(gate))[0].point
+    assert gate.choose([best], last=True)[0].role == "ordered"  # nothing is put off
+    assert Gate(key=KEY).choose(["p1"], last=True)[0].role == "plain"
+
+
+def test_what_is_recalled_is_not_judged_anew() -> None:
+    gate = opened()
+    surprise = max(REAL.values()) * 3
+    seen = Observed(point="p1", value=surprise, role="audit")
+    assert gate.recall(seen).mode is Mode.ON
+    assert gate.recall(seen).observations == gate.record("p1", surprise, "audit").observations
+    assert gate.record("p1", surprise, "audit").mode is Mode.DISABLED

@@ -209,3 +209,34 @@ def test_a_proxy_in_the_shadow_is_said_with_what_it_would_have_been(went_well: M
     assert "would have been trusted after 8 trials" in text()
     assert "shut out: it lied" in text(would_be="disabled", closed_because="it lied")
     assert "not have been trusted: enough" in text(would_be="shadow", tau_interval=None)
+
+
+def test_a_proxy_that_acts_is_said_with_what_it_did_and_why_it_was_shut_out(
+    went_well: Material,
+) -> None:
+    shown = {"points": 9, "pairs": 20, "tau": 0.91, "regret": 0.01, "error": 0.04, "why": "enough"}
+    found = {
+        "assessment": shown, "tau_interval": None, "mode": "disabled", "acts": True, "opened_after": 8,
+        "closed_after": 15, "closed_because": "trial 14, which it had deferred, is 9.0% better",
+        "audits": 1, "deferred": 12, "deferred_never_run": 3,
+    }  # fmt: skip
+    gate = [
+        (7, {"what": "opened", "text": "the proxy orders the search from now on"}),
+        (9, {"what": "ordered", "text": "put first by the proxy", "point": "p"}),
+        (14, {"what": "audit", "text": "an audit: drawn by chance", "point": "q"}),
+        (14, {"what": "closed", "text": "the proxy is shut out on this stack"}),
+    ]
+
+    def text(**more: object) -> str:
+        said = [Event(80 + n, 1, at, "gate", 0.0, data) for n, (at, data) in enumerate(gate)]
+        said.append(Event(99, 1, None, "proxy_report", 0.0, {**found, **more}))
+        return text_of(replace(went_well, events=[*went_well.events, *said]))
+
+    whole = text()
+    assert "A proxy that may order the search" in whole
+    assert "12, 3 of them never ran" in whole
+    assert "after 15 trials: trial 14, which it had deferred, is 9.0% better" in whole
+    assert "trial 14: an audit: drawn by chance" in whole
+    assert "put first by the proxy" not in whole  # a line a trial would bury the others
+    assert "it was trusted still" in text(closed_because=None)
+    assert "never trusted" in text(opened_after=None, closed_because=None)

@@ -149,3 +149,34 @@ def test_trials_that_were_ended_early_teach_where_not_to_look() -> None:
         told.append(Told(point, worth, {"start": -1.0}, worth < 0.7 * best))
         s.tell(told[-1])
     assert sum(t.assignment["size"] >= 10 for t in told[20:]) >= 15
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random"])
+def test_what_is_drawn_is_new_and_hangs_on_what_was_told_alone(kind: str) -> None:
+    first, second = sampler(kind), sampler(kind)
+    told = study(first, 12)
+    second.restore(told)
+    taken = {key(t.assignment) for t in told}
+    drawn = first.draw(12, taken, 6)
+    assert len({key(point) for point in drawn} | taken) == len(taken) + 6
+    assert second.draw(12, taken, 6) == drawn
+    assert first.draw(13, taken, 6) != drawn
+    # Drawing leaves no trace: the next one that is asked for is the same as without.
+    assert first.ask(14, taken) == sampler_after(kind, told).ask(14, taken)
+
+
+def sampler_after(kind: str, told: list[Told]) -> Sampler:
+    found = sampler(kind)
+    found.restore(told)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["tpe", "random", "grid"])
+def test_no_more_is_drawn_than_there_is(kind: str) -> None:
+    s = sampler(kind, axes=FINITE)
+    everything = s.rest(set(), 1000)
+    taken = {key(point) for point in everything[:-3]}
+    drawn = s.draw(0, taken, 8)
+    assert {key(p) for p in drawn} == {key(p) for p in everything} - taken
+    assert s.rest(taken, 2) == everything[-3:-1]
+    assert sampler().rest(set(), 5) == []  # no end of points, so none comes first

@@ -129,3 +129,17 @@ def test_a_space_that_does_not_fit_the_machine_is_refused(build: Build, context:
     )
     with pytest.raises(SpaceError, match="is not one of the 1 combinations of g"):
         describe(space, context(space, devices=4))
+
+
+def test_what_the_step_simulator_may_do_is_said_where_it_is_not_as_usual(
+    build: Build, context: On
+) -> None:
+    def first(proxy: str) -> str:
+        flag = "--enable-logging-iteration-details: true"
+        engine = f"engine: {{recipe: cpu, model: {{make: x}}, flags: {{{flag}}}}}"
+        space = build(f"{engine}\nsearch: {{proxy: {proxy}}}", any_version=True)
+        return "\n".join(describe(space, context(space)))
+
+    assert "step simulator" not in first("shadow")
+    assert "the step simulator is left out" in first("off")
+    assert "the step simulator orders the search once it has earned that" in first("on")

@@ -66,6 +66,31 @@ def test_every_engine_and_model_of_every_point_is_known_before_anything_is_built
     assert {one.recipe for one in found} == set(space.recipes)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "engines"),
+    [
+        ("image: {setting: image, choices: [a, b], baseline: a}", ["cuda on a", "cuda on b"]),
+        (
+            (
+                "own: {choices: [1, 2], baseline: 1}\n"
+                "  image: {setting: image, choices: [a, b], baseline: a, when: own == 2}"
+            ),
+            ["cuda", "cuda on a", "cuda on b"],
+        ),
+        ("p: {flag: --max-num-seqs, choices: [1, 2], baseline: 1}", ["cuda"]),
+    ],
+)
+def test_every_image_of_every_point_is_known_before_anything_is_built(
+    build: Build, context: On, parameters: str, engines: list[str]
+) -> None:
+    text = "engine: {recipe: cuda, model: {path: /m}, launch: docker}\nparameters:\n  "
+    space = build(text + parameters)
+    on = context(space)
+    found = [resolve(space, point, on) for point in enumerate_points(space, on)]
+    assert [choice.name for choice in space.engines] == engines
+    assert {one.engine for one in found} == set(engines)
+
+
 def test_a_computed_model_must_be_one(build: Build) -> None:
     with pytest.raises(SpaceError, match=r"'make:x' is no model"):
         build("computed: {m: {setting: model, value: \"'make:x' if seqs > 1 else '/a'\"}}")

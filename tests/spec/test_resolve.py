@@ -308,14 +308,14 @@ def test_parts_of_the_engine_can_be_chosen(build: Build, context: On, tmp_path: 
         parameters:
           model: {setting: model, choices: [models/a, /b, "make:tiny-hybrid:7"], baseline: /b}
           recipe: {setting: recipe, choices: [cpu, ./mine], baseline: cpu}
-          image: {setting: image, choices: ["a:1", "a:2"], baseline: "a:1"}
           version: {setting: version, choices: ["0.30", "0.31"], baseline: "0.30"}
         """,
         any_version=True,
     )
     on = context(space)
     found = deployed(space, on)
-    assert (found.model, found.recipe, found.image, found.version) == ("/b", "cpu", "a:1", "0.30")
+    assert (found.model, found.recipe, found.version) == ("/b", "cpu", "0.30")
+    assert (found.image, found.engine) == (None, "cpu")
     other = deployed(space, on, model="models/a", recipe="./mine")
     assert other.model == str(tmp_path / "models" / "a")
     assert other.recipe == str(tmp_path / "mine")
@@ -328,6 +328,20 @@ def test_parts_of_the_engine_can_be_chosen(build: Build, context: On, tmp_path: 
     ]
     made = space.models[2]
     assert (made.make, made.seed, made.path) == ("tiny-hybrid", 7, None)
+
+
+def test_an_image_can_be_chosen_where_engines_are_containers(build: Build, context: On) -> None:
+    space = build(
+        """
+        engine: {recipe: cuda, model: {path: /m}, launch: docker}
+        parameters:
+          image: {setting: image, choices: ["a:1", "a:2"], baseline: "a:1"}
+        """
+    )
+    found = deployed(space, context(space), image="a:2")
+    assert (found.recipe, found.image, found.engine) == ("cuda", "a:2", "cuda on a:2")
+    assert found.digest != deployed(space, context(space)).digest
+    assert [choice.name for choice in space.engines] == ["cuda on a:1", "cuda on a:2"]
 
 
 def test_rules_speak_against_points(build: Build, context: On) -> None:

@@ -40,3 +40,9 @@ def test_what_is_runnable_is_accepted(build: Build, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(supported, "LAUNCHES", frozenset({"docker"}))
     monkeypatch.setattr(supported, "SETTINGS", frozenset({"image", "version"}))
     assert build(EVERYTHING).engine.launch == "docker"
+
+
+def test_a_version_is_refused_with_what_to_write_in_its_place(build: Build) -> None:
+    mend = "choose among versions of an engine with setting: recipe, or with setting: image"
+    with pytest.raises(SpaceError, match=f"setting: version cannot be run by this .* — {mend}$"):
+        build(EVERYTHING)

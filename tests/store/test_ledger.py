@@ -281,3 +281,33 @@ def test_a_reader_in_the_writers_process_does_not_drop_its_locks(tmp_path: Path)
         assert (tmp_path / "ledger.sqlite-wal").exists()
     with Ledger(tmp_path, write=True) as ledger:
         assert len(ledger.events(study, kinds=["note"])) == 5 * 41
+
+
+CLOSED_UNDER_A_QUESTION = """
+import sys, threading
+from pathlib import Path
+from tuner.store.ledger import Ledger
+
+slow = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 + begun() UNION ALL SELECT i + 1 FROM n WHERE i < 200000)"
+    " SELECT max(i) FROM n"
+)
+for _ in range(8):
+    ledger = Ledger(Path(sys.argv[1]), write=False)
+    begun, found = threading.Event(), []
+    ledger.db._db.create_function("begun", 0, lambda: begun.set() or 0)
+    asking = threading.Thread(target=lambda: found.append(ledger.db.rows(slow)[0][0]))
+    asking.start()
+    assert begun.wait(20)
+    ledger.close()
+    asking.join()
+    assert found == [200000], found
+"""
+
+
+def test_a_ledger_is_not_closed_under_a_question(tmp_path: Path) -> None:
+    """In a process of its own: without that, it would end by a signal."""
+    Ledger(tmp_path, write=True).close()
+    argv = [sys.executable, "-c", CLOSED_UNDER_A_QUESTION, str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

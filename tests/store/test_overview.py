@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tuner.store.rows import Origin
 from tuner.store.stages import Stage
 from tuner.trial.budget import spent
 from tuner.trial.known import KnownTrials
+from tuner.trial.summary import figures_beside
 
 
 @pytest.fixture
@@ -131,3 +134,36 @@ def test_a_large_ledger_is_a_small_one_many_times(tmp_path: Path) -> None:
         assert overview(ledger, study).trials == 300
         assert len({str(t.params) for t in ledger.trials(study)}) == 300
         ledger.db.verify()
+
+
+def load(weight: float, tps: float | None, ttft: float | None) -> dict[str, Any]:
+    return {
+        "weight": weight,
+        "figures": {"output_tps": tps, "ttft_p90_s": ttft},
+        "gates": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("loads", "tps", "ttft"),
+    [
+        ({}, None, None),
+        ({"main": load(1.0, 60.5, 2.5)}, 60.5, 2.5),
+        ({"a": load(1.0, 10.0, 1.0), "b": load(3.0, 50.0, 4.0)}, 40.0, 4.0),
+        ({"a": load(1.0, None, 1.0), "b": load(3.0, 50.0, None)}, None, None),
+        ({"a": load(0.0, 10.0, 1.0)}, None, 1.0),
+    ],
+)
+def test_the_two_figures_beside_a_score(
+    tmp_path: Path, loads: dict[str, Any], tps: float | None, ttft: float | None
+) -> None:
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = fill(ledger, "one", trials=1)
+        with ledger.change() as db:
+            db.execute("UPDATE trials SET metrics=?", (json.dumps({"workloads": loads}),))
+        (brief,) = briefs(ledger, row.id, figures=True)
+        assert (brief["output_tps"], brief["ttft_p90_s"]) == (tps, ttft)
+        assert figures_beside(ledger.trial(row.id, 0)) == {"output_tps": tps, "ttft_p90_s": ttft}
+        (short,) = briefs(ledger, row.id)
+        assert short["output_tps"] is None
+        assert brief.keys() == short.keys()

@@ -38,6 +38,18 @@ def test_a_source_without_devices_is_closed_and_passed_over() -> None:
     assert empty.closed
 
 
+@pytest.mark.parametrize("error", [TelemetryLost("gone"), OSError("a fault"), KeyboardInterrupt()])
+def test_a_source_that_fails_at_the_first_look_is_closed(error: BaseException) -> None:
+    class Failing(Some):
+        def devices(self) -> list[DeviceInfo]:
+            raise error
+
+    failing = Failing()
+    with pytest.raises(type(error)):
+        detect("nvml", openers={"nvml": lambda: failing})
+    assert failing.closed
+
+
 def test_a_named_kind_is_never_replaced() -> None:
     with pytest.raises(TelemetryLost, match="Driver Not Loaded"):
         detect("nvml", openers={"nvml": broken, "ixsmi": lambda: Some("ixsmi")})

@@ -19,6 +19,7 @@ from tuner.telemetry.samples import NoDevices
 from tuner.trial.climbing import EVENT, HELD, Climbing
 from tuner.trial.context import Study
 from tuner.trial.events import Voice
+from tuner.trial.shadow import Shadow
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
 
@@ -141,10 +142,11 @@ class Runner(StudyRunner):
 
     Args:
         trials: What runs trials.
+        shadow: A proxy and its gate, if it is not the step simulator.
     """
 
-    def __init__(self, trials: Trials) -> None:
-        super().__init__(trials.study)
+    def __init__(self, trials: Trials, shadow: Shadow | None = None) -> None:
+        super().__init__(trials.study, shadow)
         self._runner = trials  # type: ignore[assignment] # the part of a runner that is used
 
     def _objection(self, _: TrialRow) -> dict[str, Any] | None:

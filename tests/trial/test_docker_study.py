@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.fakes import containers
 from tests.fakes.deployed import answers, asked, container_of
@@ -22,10 +24,15 @@ from tests.trial.test_study import run
 from tuner.errors import UserError
 from tuner.export.formats import Form
 from tuner.launch import ports
+from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.watch import read_samples
+from tuner.trial.entry import enter_study
+from tuner.trial.events import Happening
+from tuner.trial.session import work
+from tuner.trial.wishes import Wishes
 
 pytestmark = [
     pytest.mark.docker,
@@ -163,3 +170,55 @@ def _reached(made: World, stage: Stage) -> bool:
             return any(step.stage is stage for step in steps)
     except Exception:  # noqa: BLE001 - the ledger is not there yet
         return False
+
+
+def other_image(speed: int) -> str:
+    """The fake's image with another speed: the same server, and still another engine."""
+    name = f"{fake_image()}-speed{speed}"
+    lines = f"FROM {fake_image()}\nENV FAKE_SPEED={speed}\n"
+    env = {**os.environ, "DOCKER_BUILDKIT": "0"}
+    subprocess.run(
+        ["docker", "build", "--quiet", "--network", "none", "--tag", name, "-"],
+        input=lines, text=True, env=env, check=True, capture_output=True,
+    )  # fmt: skip
+    return name
+
+
+def test_an_image_is_a_parameter_and_each_trial_runs_on_its_own(tmp_path: Path) -> None:
+    slow, fast = other_image(1), other_image(20)
+    parameters = {"image": {"setting": "image", "choices": [slow, fast], "baseline": slow}}
+    made = World(
+        tmp_path,
+        {"parameters": parameters, "first": [{"image": fast}], "budget": {"trials": 2}},
+        recipe_env={"FAKE_SPEED": ""},
+        image=fake_image(),
+    ).make()
+    known: list[list[str]] = []
+
+    def hear(what: Happening) -> None:
+        if what.kind == "plan":
+            known.append(list(ledger.study("fake").facts["engines"]))
+
+    with Ledger(made.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(made.space), made.space)
+        work(ledger, row, watchers=[hear], wishes=Wishes())
+        trials = ledger.trials(row.id)
+        engines = ledger.study("fake").facts["engines"]
+        started = [s.detail["engine"] for s in ledger.transitions(row.id) if "engine" in s.detail]
+    assert [(t.params["image"], t.verdict) for t in trials] == [
+        (slow, "healthy"),
+        (fast, "healthy"),
+    ]
+    assert (trials[1].score or 0) > (trials[0].score or 0)
+    names = [f"{tmp_path / 'recipe'} on {image}" for image in (slow, fast)]
+    assert known == [names, names]  # all were there before the first trial was planned
+    assert started == [engines[name]["digest"] for name in names]
+    assert len(set(started)) == 2
+    for trial, image, name in zip(trials, (slow, fast), names, strict=True):
+        files = exported(made, "compose", trial.number)
+        (service,) = yaml.safe_load(files.pop("compose.yaml"))["services"].values()
+        engine = engines[name]
+        assert service["image"] == engine["image"] == engine["fingerprint"]["image"]
+        (said,) = (json.loads(text)["engine"] for text in files.values() if '"engine"' in text)
+        assert said["image"] == {"chosen": image, "is": engine["image"]}
+        assert said["digest"] == engine["digest"]

@@ -89,6 +89,24 @@ def test_a_disk_that_fills_up_is_said_and_the_trial_runs_again(tmp_path: Path) -
         assert (trial.stage, trial.verdict, trial.feasible) == (Stage.TOLD, "healthy", True)
 
 
+@pytest.mark.slow
+def test_a_disk_that_fills_up_while_a_load_runs_is_said_as_itself(tmp_path: Path) -> None:
+    def fill(what: Happening) -> None:
+        if what.kind == "load":
+            raise NoSpaceLeft("the disk is full", mend="free some")
+
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, World(tmp_path, ONE).make())
+        with pytest.raises(NoSpaceLeft, match=r"^the disk is full — free some$"):
+            work(ledger, row, watchers=[fill], wishes=Wishes())
+        ended = ledger.study("fake")
+        assert (ended.status, ended.reason) == ("failed", "the disk is full — free some")
+        assert ledger.events(row.id, kinds=["study"])[-1].data["exit"] == 2
+        trial = first(ledger, row)
+        assert (trial.stage, trial.verdict) == (Stage.VERIFIED, "cancelled")
+        assert not ledger.open_launches()
+
+
 def test_a_stop_between_a_crash_and_its_confirmation_teaches_nothing(tmp_path: Path) -> None:
     wishes, heard = Wishes(), []
 

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from tests.fakes.world import World
-from tuner.errors import NothingFeasible, SpaceError, StateUnusable, UserError
+from tuner.errors import NothingFeasible, SpaceError, StateUnusable, TelemetryLost, UserError
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
 from tuner.store.rows import StudyRow
 from tuner.store.stages import Stage
+from tuner.telemetry.detect import Detection
+from tuner.telemetry.samples import NoDevices
 from tuner.trial.entry import enter_study, study_folder
 from tuner.trial.events import Happening
 from tuner.trial.session import work
@@ -160,3 +162,26 @@ def test_a_secret_must_be_there_before_anything_starts(
         with pytest.raises(UserError, match="too few"):
             work(ledger, row, watchers=[], wishes=Wishes())
         assert not ledger.trials(row.id)
+
+
+@pytest.mark.parametrize("place", ["detect_hardware", "_model", "Study", "needed", "hold_devices"])
+def test_what_looks_at_the_devices_is_closed_wherever_getting_ready_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    closed: list[NoDevices] = []
+
+    class Source(NoDevices):
+        def close(self) -> None:
+            closed.append(self)
+
+    def lost(*_: object, **__: object) -> None:
+        raise TelemetryLost("the driver does not answer")
+
+    monkeypatch.setattr("tuner.trial.session.detect", lambda: Detection(Source()))
+    monkeypatch.setattr(f"tuner.trial.session.{place}", lost)
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, tmp_path)
+        with pytest.raises(TelemetryLost):
+            work(ledger, row, watchers=[], wishes=Wishes())
+        assert ledger.study("fake").status == "failed"
+    assert len(closed) == 1

@@ -1,67 +1,31 @@
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.trial.climbs import CHANCE, Runner, Trials, space, study_of, truth
-from tuner.fidelity.evidence import Mode, Predicted
+from tests.trial.proxies import (
+    Fake,
+    Says,
+    acting_space,
+    drifting,
+    good,
+    inverted,
+    layout_biased,
+    silent,
+    tied,
+)
+from tuner.fidelity.evidence import Mode
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
+from tuner.trial.gatelog import GATE
+from tuner.trial.ordering import Ordering
 from tuner.trial.shadow import EVENT, Shadow, in_words
-
-Says = Callable[[Mapping[str, Any], int], float]
-
-
-@dataclass
-class Fake:
-    """A proxy that says what it is told to say."""
-
-    says: Says
-    learnt: list[int] = field(default_factory=list)
-    asked: list[int] = field(default_factory=list)
-
-    def speaks(self, _: TrialRow) -> bool:
-        return True
-
-    def learn(self, trial: TrialRow) -> None:
-        self.learnt.append(trial.number)
-
-    def predict(self, trial: TrialRow) -> Predicted | str:
-        self.asked.append(trial.number)
-        value = self.says(trial.params, len(self.asked))
-        return Predicted(layout=trial.params["moe"], value=value) if value > 0 else "it cannot know"
-
-
-def silent(params: Mapping[str, Any], number: int) -> float:
-    return 0.0
-
-
-def good(params: Mapping[str, Any], number: int) -> float:
-    return 7 * truth(params) * math.exp(random.Random(number).gauss(0, 0.02))
-
-
-def inverted(params: Mapping[str, Any], number: int) -> float:
-    return 1 / truth(params)
-
-
-def tied(params: Mapping[str, Any], number: int) -> float:
-    return 1.0
-
-
-def layout_biased(params: Mapping[str, Any], number: int) -> float:
-    """Right for one layout, and turned round for the other, which holds the best."""
-    return 1e4 / truth(params) if params["moe"] == "native" else truth(params)
-
-
-def drifting(params: Mapping[str, Any], number: int) -> float:
-    return good(params, number) if number <= 12 else inverted(params, number)
 
 
 def study(
@@ -69,12 +33,9 @@ def study(
 ) -> tuple[list[TrialRow], Any, Shadow | None, list[Any]]:
     """A study with that proxy in the shadow, or without one."""
     with Ledger(folder, write=True) as ledger:
-        runner = Runner(
-            Trials(study_of(ledger, space(folder, levels="", most=most, sampler=CHANCE)), truth)
-        )
-        shadow = None
-        if says is not None:
-            shadow = runner._shadow = Shadow(runner._study, Fake(says))
+        own = study_of(ledger, space(folder, levels="", most=most, sampler=CHANCE))
+        shadow = None if says is None else Shadow(own, Fake(says))
+        runner = Runner(Trials(own, truth), shadow)
         decision = runner.run()
         row = ledger.study("climbs")
         return ledger.trials(row.id), decision, shadow, ledger.events(row.id, kinds=("note",))
@@ -114,14 +75,12 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
 ) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
-        runner = Runner(Trials(own, truth))
         fake = Fake(good)
-        runner._shadow = Shadow(own, fake)
-        runner.run()
+        Runner(Trials(own, truth), Shadow(own, fake)).run()
         events = ledger.events(own.row.id, kinds=(EVENT,))
         trials = {t.number: t for t in ledger.trials(own.row.id)}
-    first = [t.number for t in trials.values() if t.origin is not Origin.REPEAT]
-    assert fake.asked == first
+    first = [t for t in trials.values() if t.origin is not Origin.REPEAT]
+    assert fake.asked == [repr(sorted(t.params.items())) for t in first]
     assert [e.number for e in events] == fake.learnt
     for event in events:
         trial = trials[event.number or 0]
@@ -137,9 +96,8 @@ def test_predictions_come_before_what_they_predict_is_learnt_and_stand_in_the_le
 def test_a_resumed_study_has_the_same_gate_and_predicts_nothing_twice(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
         own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
-        runner = Runner(Trials(own, truth))
-        before = runner._shadow = Shadow(own, Fake(good))
-        runner.run()
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
         count = len(ledger.events(own.row.id, kinds=(EVENT,)))
         fake = Fake(good)
         after = Shadow(own, fake)
@@ -163,4 +121,117 @@ def test_the_sentence_says_why(tmp_path: Path) -> None:
     found = {"assessment": shown, "would_be": "shadow"}
     assert in_words(found).endswith("would not have been trusted: tau-b 0.5 is below 0.8")
     closed = {**found, "would_be": "disabled", "closed_because": "it lied"}
-    assert in_words(closed).endswith("shut out: it lied")
+    assert in_words(closed).endswith("would have been shut out: it lied")
+    acted = {
+        **found, "acts": True, "mode": "on", "opened_after": 8, "audits": 2, "deferred": 9,
+        "deferred_never_run": 4,
+    }  # fmt: skip
+    assert in_words(acted).endswith("4 of which never ran; 2 audits; it was trusted to the end")
+    shut = {**acted, "mode": "disabled", "closed_because": "it lied"}
+    assert in_words(shut).endswith("2 audits; it was shut out: it lied")
+    never = {**acted, "mode": "shadow", "opened_after": None}
+    assert in_words(never).endswith("pairs; it was not trusted: tau-b 0.5 is below 0.8")
+
+
+def acting(folder: Path, ledger: Ledger, **asked: Any) -> Any:
+    return study_of(ledger, acting_space(folder, **{"most": 30, "sampler": CHANCE, **asked}))
+
+
+@pytest.mark.slow
+def test_what_was_seen_on_another_stack_does_not_count(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger)
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
+        assert before.gate.opened is not None
+        own.models = {"another": tmp_path}
+        fake = Fake(good)
+        after = Shadow(own, fake)
+        after.restore(ledger.trials(own.row.id))
+        assert after.gate.mode is Mode.OFF
+        assert after.gate.observations == ()
+        assert fake.learnt == []
+
+
+@pytest.mark.slow
+def test_after_a_changed_search_space_points_have_the_names_that_they_have_there(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger)
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
+        assert before.gate.deferred
+        trials = ledger.trials(own.row.id)
+        gone = [t for t in trials if t.params["batch"] == 256]
+        moved = [
+            replace(t, assignment={**(t.assignment or {}), "batch": t.assignment["batch"] - 1})
+            for t in trials
+            if t not in gone and t.assignment is not None
+        ]
+        ledger.note(own.row.id, "migrated", {})
+        after = Shadow(own, Fake(good))
+        after.restore(moved)
+        ordering = Ordering(own, after)
+        ordering.restore()
+    names = {key(t.assignment or {}) for t in moved}
+    assert {seen.point for seen in after.gate.observations} <= names
+    assert set(after.gate.predictions) <= names
+    assert after.gate.deferred == ()  # these were points in other terms
+    assert ordering._waiting(set()) == {}
+    assert (after.gate.mode, after.gate.opened) == (before.gate.mode, before.gate.opened)
+
+
+def test_off_it_is_not_even_asked(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger, most=4, proxy="off")
+        fake = Fake(good)
+        Runner(Trials(own, truth), Shadow(own, fake)).run()
+        assert (fake.asked, fake.learnt) == ([], [])
+        assert ledger.events(own.row.id, kinds=(EVENT, GATE, "proxy_report")) == []
+
+
+@pytest.mark.slow
+def test_a_trial_that_failed_counts_as_a_turn_of_the_gate_and_as_no_evidence(
+    tmp_path: Path,
+) -> None:
+    def fails(params: Mapping[str, Any]) -> bool:
+        return bool(params["seqs"] == 8)
+
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger, most=40)
+        shadow = Shadow(own, Fake(good))
+        Runner(Trials(own, truth, sigma=0.001, fails=fails), shadow).run()
+        trials = {t.number: t for t in ledger.trials(own.row.id)}
+        events = ledger.events(own.row.id, kinds=(EVENT,))
+        again = Shadow(own, Fake(good))
+        again.restore(list(trials.values()))
+    failed = [e for e in events if trials[e.number or 0].verdict != "healthy"]
+    assert failed
+    assert all(e.data["real"] is None and e.data["role"] != "plain" for e in failed)
+    gate = shadow.gate
+    assert gate.mode is Mode.ON
+    assert again.gate == gate.foretell({})
+    roles = [seen.role for seen in gate.observations[gate.opened or 0 :]]
+    audits = [n for n, role in enumerate(roles, 1) if role == "audit"]
+    assert audits[:-1] == [7 * (n + 1) for n in range(len(audits) - 1)]
+
+
+@pytest.mark.slow
+def test_a_winner_that_was_put_off_closes_the_gate(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger)
+        shadow = Shadow(own, Fake(good))
+        Runner(Trials(own, truth, sigma=0.001), shadow).run()
+        trusted = [shadow.trusted]
+        late = next(
+            t for t in ledger.trials(own.row.id) if key(t.assignment or {}) in shadow.gate.deferred
+        )
+        shadow.conclude(late)
+        trusted.append(shadow.trusted)
+        assert trusted == [True, False]
+        closed = ledger.events(own.row.id, kinds=(GATE,))[-1]
+        assert closed.data["why"] == f"trial {late.number}, which it had deferred, was found best"
+        after = Shadow(own, Fake(good))
+        after.restore(ledger.trials(own.row.id))
+        assert after.gate.closing == shadow.gate.closing

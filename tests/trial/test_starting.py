@@ -20,6 +20,10 @@ from tuner.trial.starting import launch_environment
 ASKED = Deployment("cuda", "/m", "docker", (), (("CUDA_VISIBLE_DEVICES", "0"), ("OTHER", "x")), "m")
 LENT = {"CUDA_VISIBLE_DEVICES": "GPU-3", "NVIDIA_VISIBLE_DEVICES": "GPU-3"}
 
+HOST_NEEDS = SimpleNamespace(
+    env=(), mounts=(), devices=(), gpus=False, shm=2**20, user="image", capabilities=()
+)
+
 
 @pytest.mark.parametrize("image", [None, "vllm:1"])
 def test_the_lent_devices_win_over_those_that_a_space_names(
@@ -45,3 +49,26 @@ def test_the_lent_devices_are_those_that_are_looked_after(tmp_path: Path) -> Non
     runner._study = study
     found = runner._devices(trial(1, deployment=ASKED.as_json()))
     assert found == cards
+
+
+def test_the_engine_of_the_chosen_image_is_asked_and_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(starting, "host_needs", lambda _: HOST_NEEDS)
+    own = engine(tmp_path)
+    engines = {f"cuda on {name}": replace(own, image=f"sha256:{name}") for name in ("a", "b")}
+    (tmp_path / "study").mkdir()
+    study: Any = SimpleNamespace(
+        engines=engines,
+        models={"/m": tmp_path},
+        device_env={},
+        folder=tmp_path / "study",
+        space=SimpleNamespace(files={}),
+    )
+    for image in ("a", "b"):
+        asked = Deployment("cuda", "/m", "docker", (), (), "m", image=image)
+        words = starting.preflight(study, asked)._argv
+        plan = starting.container_plan(engines[asked.engine], tmp_path, asked)
+        assert f"sha256:{image}" in words
+        assert plan is not None
+        assert plan.image == f"sha256:{image}"

@@ -13,11 +13,13 @@ from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.workloads.declared import Prepared
 from tuner.score.official import PUBLISHED
 from tuner.spec import assignment, parse_space, resolve
+from tuner.spec.deployment import Deployment
+from tuner.spec.flags import STEP_FLAG
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.context import Study
-from tuner.trial.stepproxy import STEP_FLAG, StepProxy
+from tuner.trial.stepproxy import StepProxy
 
 ENGINE = "engine: {recipe: cpu, model: {make: tiny-hybrid}"
 TURN = Turn((Message("user", "x" * 400),), 32, expect_prompt_tokens=400, expect_output_tokens=32)
@@ -71,12 +73,18 @@ def ran(
     return trial
 
 
+def say(proxy: StepProxy, study: Study, **params: Any) -> Predicted | str:
+    """What the proxy says of a point that has no trial."""
+    point = {"seqs": 1, "batch": 512, "moe": "loop", **params}
+    return proxy.predict(point, resolve(study.space, point, study.context))
+
+
 def test_it_orders_what_it_has_not_seen_by_steps_that_it_has(study: Study) -> None:
     proxy = StepProxy(study)
     seen = ran(study, steps(1e-4, 0.01, 8), seqs=8)
-    assert proxy.speaks(seen)
+    assert proxy.speaks(Deployment.from_json(seen.deployment))
     proxy.learn(seen)
-    said = [proxy.predict(ran(study, seqs=n)) for n in (1, 2, 4, 8)]
+    said = [say(proxy, study, seqs=n) for n in (1, 2, 4, 8)]
     values = [s.value for s in said if isinstance(s, Predicted)]
     assert len(values) == 4
     # A step costs hardly more with more sequences in it, so more of them are better.
@@ -87,10 +95,10 @@ def test_it_orders_what_it_has_not_seen_by_steps_that_it_has(study: Study) -> No
 def test_a_slower_start_that_is_newer_counts_more(study: Study) -> None:
     proxy = StepProxy(study)
     proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
-    fast = proxy.predict(ran(study, seqs=4))
+    fast = say(proxy, study, seqs=4)
     for _ in range(2):
         proxy.learn(ran(study, steps(1e-4, 0.04, 8), seqs=8))
-    slow = proxy.predict(ran(study, seqs=4))
+    slow = say(proxy, study, seqs=4)
     assert isinstance(fast, Predicted)
     assert isinstance(slow, Predicted)
     assert slow.value < 0.6 * fast.value
@@ -98,18 +106,21 @@ def test_a_slower_start_that_is_newer_counts_more(study: Study) -> None:
 
 def test_it_says_nothing_of_what_it_cannot_know(study: Study) -> None:
     proxy = StepProxy(study)
-    assert "never seen" in str(proxy.predict(ran(study)))
+    assert "KV pool of tp1 was never seen" in str(say(proxy, study))
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), pool=None, seqs=8))
+    assert "KV pool of tp1 was never seen" in str(say(proxy, study))
     proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
-    assert "never seen" in str(proxy.predict(ran(study, moe="native")))
-    assert "size of the KV pool" in str(proxy.predict(ran(study, pool=None)))
-    assert "size of the KV pool" in str(proxy.predict(ran(study, None)))
-    assert isinstance(proxy.predict(ran(study, pool=200)), str)  # not one request fits
-    study.plans = {}
-    assert "one plan" in str(proxy.predict(ran(study, seqs=4)))
+    assert "never seen" in str(say(proxy, study, moe="native"))
+    study.plans, plans = {}, study.plans
+    assert "one plan" in str(say(proxy, study, seqs=4))
+    study.plans = plans
+    assert isinstance(say(proxy, study, seqs=4), Predicted)
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), pool=200, seqs=8))
+    assert isinstance(say(proxy, study, seqs=4), str)  # not one request fits
 
 
 def test_logs_without_steps_teach_nothing(study: Study) -> None:
     proxy = StepProxy(study)
     proxy.learn(ran(study, "INFO: nothing of that kind\n"))
     proxy.learn(ran(study, None))
-    assert "never seen" in str(proxy.predict(ran(study)))
+    assert "never seen" in str(say(proxy, study))

@@ -7,7 +7,7 @@ from tuner.build.extras import extra_packages
 from tuner.build.foresee import Foreseen, foresee
 from tuner.build.host import HostNeeds, host_needs
 from tuner.build.kernels import KernelTimes, measure_kernels, policy_file
-from tuner.build.load import Recipe, load_recipe, recipe_names
+from tuner.build.load import Recipe, find_recipe, load_recipe, recipe_names
 from tuner.build.model import make_model, model_folder, model_names
 from tuner.build.progress import Progress, Report
 from tuner.build.verify import CheckResult, verify_engine
@@ -29,6 +29,7 @@ __all__ = [
     "default_launch",
     "extra_packages",
     "fill_wheelhouse",
+    "find_recipe",
     "foresee",
     "host_needs",
     "list_engines",

@@ -26,6 +26,7 @@ def build_engine(
     progress: Report = silent,
     launch: Launch | str = "process",
     wheelhouse: Path | None = None,
+    image: str | None = None,
 ) -> Engine:
     """The engine of a recipe: the one in the cache when it is there, or a new one.
 
@@ -38,6 +39,8 @@ def build_engine(
         launch: How the engine will be started: as a process, or in a container.
         wheelhouse: Folder with every wheel that the recipe needs, used instead of any index;
             ``$TUNER_WHEELHOUSE`` by default.
+        image: With ``docker``, the image in place of the recipe's own: the one that is the engine, or
+            the one that it is built on.
 
     Raises:
         RecipeError: When the recipe cannot be accepted, or has no base for this way to launch.
@@ -50,8 +53,9 @@ def build_engine(
     wheels = wheelhouse or _env_folder("TUNER_WHEELHOUSE")
     base = found.spec.base
     if base.existing is not None:
-        take = use_image if launch == "docker" else use_interpreter
-        return take(found, base.existing, cache=where, report=progress)
+        if launch == "docker":
+            return use_image(found, base.existing, cache=where, report=progress, image=image)
+        return use_interpreter(found, base.existing, cache=where, report=progress)
     if launch == "process" and base.venv is not None:
         return build_venv(found, base.venv, cache=where, report=progress, wheelhouse=wheels)
     if launch == "docker" and base.image is not None:
@@ -61,7 +65,7 @@ def build_engine(
             cache=where,
             report=progress,
             wheelhouse=wheels,
-            base_image=_base_image(),
+            base_image=image or _base_image(),
         )
     raise no_base(found, launch)
 

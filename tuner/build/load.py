@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from tuner.build.digest import files_digest, named_files
 from tuner.build.recipe import RecipeSpec
 from tuner.build.steps import CopyStep, PatchStep, PipStep
 from tuner.errors import RecipeError
+from tuner.spec.mends import nearest
 
 RECIPE_FILE = "recipe.yaml"
 _BINARY_PROBE = 8192
@@ -78,27 +78,41 @@ def load_recipe(which: str | Path, *, data_dir: Path | None = None) -> Recipe:
         RecipeError: When there is no such recipe, or it cannot be accepted.
     """
     engine_dir = (data_dir or paths.data_dir()) / "engine"
-    folder = Path(which)
-    if isinstance(which, str) and "/" not in which:
-        folder = engine_dir / "recipes" / which
-        if not (folder / RECIPE_FILE).is_file():
-            raise _unknown(which, recipe_names(data_dir))
-    folder = folder.expanduser().resolve()
-    file = folder / RECIPE_FILE
-    if not file.is_file():
-        raise RecipeError(
-            "there is no recipe.yaml here", file=folder, mend="name a recipe or its folder"
-        )
-    spec = _parse(file)
+    folder = find_recipe(which, data_dir=data_dir)
+    spec = _parse(folder / RECIPE_FILE)
     _check_files(folder, spec, engine_dir)
     digest = files_digest(folder, {name: engine_dir / name for name in _sources(spec)})
     return Recipe(folder=folder, spec=spec, engine_dir=engine_dir, files_digest=digest)
 
 
+def find_recipe(which: str | Path, *, data_dir: Path | None = None) -> Path:
+    """The folder of a recipe.
+
+    Args:
+        which: A name such as ``cpu``, or a path (anything with a ``/``) to a recipe's folder.
+        data_dir: The folder that holds ``engine/``; the one that came with tuner by default.
+
+    Raises:
+        RecipeError: When there is no such recipe.
+    """
+    folder = Path(which)
+    if isinstance(which, str) and "/" not in which:
+        folder = (data_dir or paths.data_dir()) / "engine" / "recipes" / which
+        if not (folder / RECIPE_FILE).is_file():
+            raise _unknown(which, recipe_names(data_dir))
+    folder = folder.expanduser().resolve()
+    if not (folder / RECIPE_FILE).is_file():
+        raise RecipeError(
+            "there is no recipe.yaml here", file=folder, mend="name a recipe or its folder"
+        )
+    return folder
+
+
 def _unknown(name: str, known: tuple[str, ...]) -> RecipeError:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known) or 'none'}"
-    return RecipeError(f"there is no recipe {name!r}", mend=hint)
+    near = nearest(name, known)
+    guess = f"did you mean {near}? " if near else ""
+    mend = f"{guess}known are {', '.join(known) or 'none'}, and a folder of your own as ./NAME"
+    return RecipeError(f"there is no recipe {name!r}", mend=mend)
 
 
 def _sources(spec: RecipeSpec) -> tuple[str, ...]:

@@ -30,11 +30,11 @@ def clean(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """End engines that earlier runs have left, prove them gone, and lift the quarantine.
+    """End what earlier runs have left, and lift the quarantine.
 
-    Only engines that the ledger of the state folder has on record are found and ended, each process
-    known by its identity and never by its name. Engines of a study that runs are left alone. Exits 1
-    when something could not be ended or stays in quarantine.
+    What is ended is proven gone. Only engines that the ledger of the state folder has on record are
+    found and ended, each process known by its identity and never by its name. Engines of a study that
+    runs are left alone. Exits 1 when something could not be ended or stays in quarantine.
 
     Example: tuner clean --dry-run
     """
@@ -44,6 +44,7 @@ def clean(
     from tuner.trial.care import cleaning
 
     if not (context.obj / LEDGER_NAME).exists():
+        _refuse_a_wrong_folder(context)
         _print({"found": []}, ["nothing was run here yet, so nothing can be left"], as_json=as_json)
         return
     kinds = launchers()
@@ -72,6 +73,28 @@ def clean(
     }
     _print(said, _came_of_it(cleaned, lifted, accepted), as_json=as_json)
     raise typer.Exit(1 if said["kept"] else 0)
+
+
+def _refuse_a_wrong_folder(context: typer.Context) -> None:
+    """Refuse a folder that was named and in which no tuner ever worked: the engines are on record elsewhere.
+
+    Raises:
+        StateUnusable: Where a folder was named.
+    """
+    import os
+
+    from tuner.errors import StateUnusable
+
+    if context.find_root().params.get("state") is None and not os.environ.get("TUNER_STATE"):
+        return
+    there = (
+        "no tuner has worked with this state folder" if context.obj.is_dir() else "it is not there"
+    )
+    raise StateUnusable(
+        f"{there}, so nothing can be said of what is left",
+        file=context.obj,
+        mend="name the folder that the runs had with --state DIR or TUNER_STATE",
+    )
 
 
 def _ledger(state: Path, *, write: bool) -> Ledger:

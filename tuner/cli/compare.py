@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.complete import study_names, trial_numbers
 
 if TYPE_CHECKING:
     from tuner.trial.comparison import Result
@@ -18,14 +18,26 @@ def compare(
     study: Annotated[
         str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
     ],
-    a: Annotated[int, typer.Argument(help="The trial that is the measure.", metavar="A", min=0)],
-    b: Annotated[int, typer.Argument(help="The trial that is held to it.", metavar="B", min=0)],
+    a: Annotated[
+        int,
+        typer.Argument(
+            help="The trial that is the measure.", metavar="A", min=0, autocompletion=trial_numbers
+        ),
+    ],
+    b: Annotated[
+        int,
+        typer.Argument(
+            help="The trial that is held to it.", metavar="B", min=0, autocompletion=trial_numbers
+        ),
+    ],
     rounds: Annotated[
         int, typer.Option(min=1, max=100, help="Rounds of A-B-B-A, those made before included.")
     ] = 2,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure two trials against each other: rounds of A-B-B-A, with a restart before each run.
+    """Measure two trials against each other, in turns.
+
+    Rounds of A-B-B-A, with a restart before each run.
 
     What was stopped goes on; with more rounds than before only the new ones are run.
 

@@ -22,7 +22,7 @@ _STOP = 130.0
 
 
 def attach(context: typer.Context, study: StudyName) -> None:
-    """Show a study that the daemon works on; Ctrl-C only ends the looking.
+    """Show a study while it runs; Ctrl-C only ends the looking.
 
     Example: tuner attach local-cpu
     """
@@ -34,7 +34,9 @@ def attach(context: typer.Context, study: StudyName) -> None:
 
 
 def stop(context: typer.Context, study: StudyName, as_json: AsJson = False) -> None:
-    """End a study's trial in good order, and then the study; `tuner resume` goes on.
+    """End a study's trial in good order, and then the study.
+
+    `tuner resume` goes on.
 
     Example: tuner stop local-cpu
     """
@@ -42,7 +44,9 @@ def stop(context: typer.Context, study: StudyName, as_json: AsJson = False) -> N
 
 
 def pause(context: typer.Context, study: StudyName, as_json: AsJson = False) -> None:
-    """Let a study finish the trial in hand, and then wait; `tuner resume` goes on.
+    """Let a study finish the trial in hand, and then wait.
+
+    `tuner resume` goes on.
 
     Example: tuner pause local-cpu
     """
@@ -69,7 +73,7 @@ def queue(
     context: typer.Context,
     study: Annotated[
         str | None,
-        typer.Argument(help="A study.", metavar="[STUDY]", autocompletion=study_names),
+        typer.Argument(help="A study.", metavar="STUDY", autocompletion=study_names),
     ] = None,
     priority: Annotated[
         int | None, typer.Option(min=-100, max=100, help="Its priority: higher goes first.")
@@ -81,7 +85,9 @@ def queue(
     trials: Annotated[int | None, typer.Option(min=1, help="Its most trials from now on.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what runs and what waits, in order; or change a study's place or budget, also while it runs.
+    """Show what runs and what waits, or change a study's place.
+
+    Its budget can be changed, too, also while it runs.
 
     Example: tuner queue local-cpu --priority 5 --trials 60
     """
@@ -118,7 +124,9 @@ def page(
     context: typer.Context,
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
 ) -> None:
-    """Open the daemon's web page on 127.0.0.1 and print its address; a daemon is started if none runs.
+    """Open the daemon's web page and print its address.
+
+    It is on 127.0.0.1; a daemon is started if none runs.
 
     The address holds a token: it is for you alone.
 
@@ -171,7 +179,9 @@ def start_daemon(
 
 @app.command("stop")
 def stop_daemon(context: typer.Context, as_json: AsJson = False) -> None:
-    """End the daemon: trials end in good order, and are run again when a daemon starts.
+    """End the daemon; trials end in good order.
+
+    They are run again when a daemon starts.
 
     Example: tuner daemon stop
     """
@@ -194,7 +204,9 @@ def stop_daemon(context: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("status")
 def daemon_status(context: typer.Context, as_json: AsJson = False) -> None:
-    """Say whether a daemon runs here and how it is doing; exit 1 when none does.
+    """Say whether a daemon runs here and how it is doing.
+
+    Exits 1 when none does.
 
     Example: tuner daemon status
     """

@@ -24,7 +24,9 @@ def dashboard(
         ),
     ] = None,
 ) -> None:
-    """Show a copy of a study with optuna-dashboard, until Ctrl-C; needs the extra `dashboard`.
+    """Show a copy of a study with optuna-dashboard, until Ctrl-C.
+
+    This needs the extra `dashboard`.
 
     Example: tuner dashboard local-cpu --browser
     """

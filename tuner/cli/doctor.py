@@ -12,7 +12,9 @@ def doctor(
     context: typer.Context,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look at all that a study needs, and say how to mend what is wrong; changes nothing.
+    """Look at all that a study needs, and say what to mend.
+
+    Nothing is changed.
 
     Looks at the state folder, the disks, the ledger, engines that were left, quarantine, devices, host
     memory and its limits, shared memory, ports, built engines and Docker. Exits 0 when all is well, 1

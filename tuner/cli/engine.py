@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.complete import recipes
+
 if TYPE_CHECKING:
     from tuner.build import CachedEngine, Engine, Progress
 
 app = typer.Typer(no_args_is_help=True, help="Build, list and verify engines.")
 
-_RecipeArgument = Annotated[str, typer.Argument(help="A recipe's name, or the folder of your own.")]
+_RecipeArgument = Annotated[
+    str, typer.Argument(help="A recipe's name, or the folder of your own.", autocompletion=recipes)
+]
 _Launch = Annotated[
     str | None, typer.Option(help="process or docker; by default what the recipe is for.")
 ]
@@ -66,7 +70,7 @@ def wheels(
     recipe: _RecipeArgument,
     folder: Annotated[Path, typer.Argument(help="Where the wheels go.")],
 ) -> None:
-    """Download every wheel of a recipe, for building where no index is reached.
+    """Download every wheel of a recipe, for building offline.
 
     Example: tuner engine wheels cpu wheels/
     """
@@ -90,7 +94,9 @@ def list_(
     ] = False,
     as_json: _Json = False,
 ) -> None:
-    """List the engines in the cache, with their sizes; --prune removes the outdated ones.
+    """List the engines in the cache, with their sizes.
+
+    --prune removes the outdated ones.
 
     Example: tuner engine list --prune
     """
@@ -112,7 +118,7 @@ def list_(
 
 @app.command()
 def verify(recipe: _RecipeArgument, launch: _Launch = None, as_json: _Json = False) -> None:
-    """Run a recipe's checks inside its built engine and say what is missing.
+    """Run a recipe's checks inside its engine; say what is missing.
 
     Example: tuner engine verify cpu
     """

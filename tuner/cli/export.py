@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.complete import study_names, trial_numbers
 
 
 class Format(StrEnum):
@@ -27,7 +27,12 @@ def export(
         str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
     ],
     trial: Annotated[
-        int | None, typer.Option(min=0, help="The trial; without it, the one that was decided for.")
+        int | None,
+        typer.Option(
+            min=0,
+            help="The trial; without it, the one that was decided for.",
+            autocompletion=trial_numbers,
+        ),
     ] = None,
     form: Annotated[
         Format, typer.Option("--format", help="What the deployment is written as.")
@@ -41,7 +46,7 @@ def export(
         bool, typer.Option("--force", help="Also write a trial that never was healthy.")
     ] = False,
 ) -> None:
-    """Write the deployment of a trial, and beside it where it comes from.
+    """Write the deployment of a trial, with where it comes from.
 
     A trial that never was healthy is refused without --force; one that missed its gates is written,
     and said to be such.

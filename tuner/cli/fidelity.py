@@ -22,7 +22,7 @@ def fidelity_command(
     ],
     real: Annotated[
         str | None,
-        typer.Argument(metavar="[B]", help="The real thing: a .csv or .jsonl table."),
+        typer.Argument(metavar="B", help="The real thing: a .csv or .jsonl table."),
     ] = None,
     rule: Annotated[
         Path | None,
@@ -40,7 +40,9 @@ def fidelity_command(
         bool, typer.Option("--markdown", help="Print Markdown for a report.")
     ] = False,
 ) -> None:
-    """Say whether A orders configurations as B does: supported, rejected or indeterminate, and why.
+    """Say whether A orders configurations as B does, and why.
+
+    The answer is supported, rejected or indeterminate.
 
     A and B are two tables; or A is a study, of which --levels names two levels. Exits 0 whatever the
     answer is: the question was answered.

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from tuner.cli.tables import levels_table, trials_table
+from tuner.cli.tables import TrialsTable, levels_table
 
 
 def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console) -> int:
@@ -24,7 +24,7 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
     """
     decision = study["decision"] if study["status"] == "finished" else None
     if trials:
-        console.print(trials_table(trials, winner=decision["winner"] if decision else None))
+        console.print(TrialsTable(trials, winner=decision["winner"] if decision else None))
         console.print()
     if study.get("levels"):
         console.print(levels_table(study["levels"]))

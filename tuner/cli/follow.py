@@ -63,7 +63,7 @@ def _over(client: Client, study: dict[str, Any], console: Console) -> int:
     if study["status"] in {"stopped", "paused"}:
         console.print(f"{study['status']}; go on with: tuner resume {name}", highlight=False)
         return 0
-    return finish(study, client.get(f"/v1/studies/{name}/trials"), console)
+    return finish(study, client.get(f"/v1/studies/{name}/trials", figures=True), console)
 
 
 def seeded(study: dict[str, Any]) -> StudyView:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tuner.cli.complete import recipes
+
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
@@ -14,13 +16,14 @@ if TYPE_CHECKING:
 
 
 def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.", metavar="[FILE]")] = Path(
+    file: Annotated[Path, typer.Argument(help="The file to write.", metavar="FILE")] = Path(
         "search_space.yaml"
     ),
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="The engine's recipe. Default: cuda where there are NVIDIA devices, else cpu."
+            help="The engine's recipe. Default: cuda where there are NVIDIA devices, else cpu.",
+            autocompletion=recipes,
         ),
     ] = None,
     model: Annotated[
@@ -38,7 +41,9 @@ def init(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write a commented search space for this machine: what the engine knows, what the model allows.
+    """Write a first search space for this machine, with comments.
+
+    It holds what the engine knows and what the model allows.
 
     Example: tuner init my_space.yaml --recipe cuda --model /models/Qwen3-30B-A3B
     """
@@ -59,8 +64,10 @@ def init(
             "this file is there already", file=file, mend="name another, or use --force"
         )
     source = detect().source
-    hardware = detect_hardware(source)
-    source.close()
+    try:
+        hardware = detect_hardware(source)
+    finally:
+        source.close()
     name = recipe or ("cuda" if hardware.telemetry == "nvml" else "cpu")
     loaded = load_recipe(name)
     container = loaded.spec.container

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.complete import study_names, trial_numbers
 from tuner.cli.profile import profile_lines
 
 if TYPE_CHECKING:
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 StudyName = Annotated[
     str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
 ]
-TrialNumber = Annotated[int, typer.Argument(help="The trial's number.", metavar="TRIAL", min=0)]
+TrialNumber = Annotated[
+    int,
+    typer.Argument(
+        help="The trial's number.", metavar="TRIAL", min=0, autocompletion=trial_numbers
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _POLL = 0.3
@@ -29,7 +34,7 @@ def status(
     study: Annotated[
         str | None,
         typer.Argument(
-            help="One study; all without it.", metavar="[STUDY]", autocompletion=study_names
+            help="One study; all without it.", metavar="STUDY", autocompletion=study_names
         ),
     ] = None,
     as_json: AsJson = False,
@@ -80,36 +85,71 @@ def trials(
 
     Example: tuner trials local-cpu
     """
-    from tuner.cli.live import wide_console
-    from tuner.cli.tables import trials_table
     from tuner.daemon.client import Client
 
     with Client(context.obj) as client:
-        found = client.get(f"/v1/studies/{study}/trials", history=history)
+        found = client.get(f"/v1/studies/{study}/trials", history=history, figures=True)
         one = client.get(f"/v1/studies/{study}")
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
-    decision = one["decision"] if one["status"] == "finished" else None
-    wide_console().print(trials_table(found, winner=decision["winner"] if decision else None))
+    _print_trials(one, found)
+
+
+def _print_trials(study: dict[str, Any], trials: list[dict[str, Any]]) -> None:
+    from tuner.cli.live import wide_console
+    from tuner.cli.tables import TrialsTable
+
+    decision = study["decision"] if study["status"] == "finished" else None
+    wide_console().print(TrialsTable(trials, winner=decision["winner"] if decision else None))
 
 
 def show(
-    context: typer.Context, study: StudyName, trial: TrialNumber, as_json: AsJson = False
+    context: typer.Context,
+    study: StudyName,
+    trial: Annotated[
+        int | None,
+        typer.Argument(
+            help="The trial's number; without it, the study and all its trials.",
+            metavar="TRIAL",
+            min=0,
+            autocompletion=trial_numbers,
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Show one trial: its command, its stages, its figures, its verdict with the proof.
+    """Show a study with its trials, or all that is known of one.
+
+    Of a trial: its command, its stages, its figures with their units, its gates, and its verdict with
+    the proof.
 
     Example: tuner show local-cpu 3
     """
     from tuner.daemon.client import Client
 
     with Client(context.obj) as client:
+        if trial is None:
+            one = client.get(f"/v1/studies/{study}")
+            found = client.get(f"/v1/studies/{study}/trials", figures=True)
+            _show_study(one, found, as_json=as_json)
+            return
         data = client.get(f"/v1/studies/{study}/trials/{trial}")
     if as_json:
         typer.echo(json.dumps(data, indent=2))
         return
     for line in _shown(data):
         typer.echo(line)
+
+
+def _show_study(study: dict[str, Any], trials: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps({"study": study, "trials": trials}, indent=2))
+        return
+    for line in _study(study, study["decision"] if study["status"] == "finished" else None):
+        typer.echo(line)
+    if trials:
+        typer.echo()
+        _print_trials(study, trials)
 
 
 def _shown(data: dict[str, Any]) -> list[str]:
@@ -120,6 +160,7 @@ def _shown(data: dict[str, Any]) -> list[str]:
     if data["history"]:
         lines += [f"  does not count any more: {data['history']}", ""]
     lines += [f"  {name} = {json.dumps(value)}" for name, value in data["params"].items()]
+    lines += ["", *(f"proxy:   {did}" for did in data["proxy"])] if data["proxy"] else []
     lines += ["", "command: " + " ".join(data["deployment"]["argv"])]
     lines += [f"  {name}={value}" for name, value in data["deployment"]["env"].items()]
     if data["stages"]:
@@ -129,7 +170,7 @@ def _shown(data: dict[str, Any]) -> list[str]:
             "",
             f"score:   {data['score']:,.1f}" + ("" if data["feasible"] else "  (a gate failed)"),
         ]
-        lines += _gates(data["metrics"])
+        lines += _measured(data["metrics"])
     lines += _on_levels(data)
     found = (data["metrics"] or {}).get("profile")
     lines += ["", *profile_lines(found)] if found else []
@@ -159,16 +200,38 @@ def _proof(proof: dict[str, Any]) -> str:
     return where + str(proof["text"])
 
 
-def _gates(metrics: dict[str, Any]) -> list[str]:
+def _measured(metrics: dict[str, Any]) -> list[str]:
+    """Each workload's gates, and its figures with their units."""
     lines = []
     for name, workload in metrics["workloads"].items():
         lines.append(f"  {name}:")
-        for gate in workload["gates"]:
-            sign = ">=" if gate["at_least"] else "<="
-            value = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
-            margin = "" if gate["margin"] is None else f" ({gate['margin']:+.1%})"
-            word = "ok  " if gate["passed"] else "MISS"
-            lines.append(f"    {word} {gate['figure']} {value} {sign} {gate['limit']:g}{margin}")
+        lines += _gates(workload)
+        lines += _figures(workload["figures"])
+    return lines
+
+
+def _figures(found: dict[str, float | None]) -> list[str]:
+    from tuner.score.figures import FIGURES
+    from tuner.score.table import SHOWN, number
+
+    rows = [
+        (FIGURES[name].label, number(value), FIGURES[name].unit)
+        for name in SHOWN
+        if (value := found.get(name)) is not None
+    ]
+    left = max((len(label) for label, *_ in rows), default=0)
+    right = max((len(value) for _, value, _ in rows), default=0)
+    return [f"    {label:{left}}  {value:>{right}} {unit}".rstrip() for label, value, unit in rows]
+
+
+def _gates(workload: dict[str, Any]) -> list[str]:
+    lines = []
+    for gate in workload["gates"]:
+        sign = ">=" if gate["at_least"] else "<="
+        value = "not measured" if gate["value"] is None else f"{gate['value']:.4g}"
+        margin = "" if gate["margin"] is None else f" ({gate['margin']:+.1%})"
+        word = "ok  " if gate["passed"] else "MISS"
+        lines.append(f"    {word} {gate['figure']} {value} {sign} {gate['limit']:g}{margin}")
     return lines
 
 

@@ -29,7 +29,9 @@ def kernels(  # noqa: PLR0913, PLR0917 - one for each option
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Measure the kernel variants at a model's shapes, and write the policy that `auto` follows.
+    """Measure the kernel variants at a model's shapes.
+
+    The policy that `auto` follows is written.
 
     Prints milliseconds a layer and each variant's share of the floor that memory bandwidth sets.
 

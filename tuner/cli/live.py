@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from rich.text import Text
 from tuner.cli.view import STAGES, StudyView
 from tuner.quantity import format_seconds
 from tuner.trial.events import Happening, Watcher
+from tuner.trial.gatelog import in_line
 
 _BARS = "▁▂▃▄▅▆▇█"
 VERDICT_STYLE = {
@@ -26,9 +28,10 @@ VERDICT_STYLE = {
 
 
 def wide_console() -> Console:
-    """A console that fits the screen, and that is wide where there is none."""
+    """A console that fits the screen, or what COLUMNS says, and that is wide where nothing says so."""
     console = Console(emoji=False)
-    return console if console.is_terminal else Console(width=160, emoji=False)
+    told = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    return console if told else Console(width=160, emoji=False)
 
 
 @contextmanager
@@ -165,8 +168,8 @@ class PlainLines:
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
                 return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
-            case "note":
-                return str(data["text"])
+            case "note" | "gate":
+                return in_line(what.number, data)
             case _:
                 return None
 

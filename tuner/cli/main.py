@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tuner import __version__
-from tuner.errors import TunerError
+from tuner.errors import TunerError, last_words, ungrouped
 
 app = typer.Typer(
     name="tuner",
@@ -60,7 +60,8 @@ def run() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     register.commands(app)
     try:
-        app()
+        with ungrouped():
+            app()
     except TunerError as error:
-        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - the last word of a command
+        print(last_words(error), file=sys.stderr)  # noqa: T201 - the last word of a command
         sys.exit(error.exit_code)

@@ -27,7 +27,7 @@ def profile(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run a trial's point once more with the stages of each step timed, and show where the time goes.
+    """Show where a trial's steps spend their time, by one more run.
 
     The run is never scored, teaches the search nothing, and is never exported. What was stopped goes on; a
     trial that was profiled is not run again. The study's report gets the table and a picture.

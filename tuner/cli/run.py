@@ -56,7 +56,9 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     detach: _Detach = False,
     as_json: _Json = False,
 ) -> None:
-    """Tune: build the engine if it is new, search, measure the best again, write the winner.
+    """Tune: build, search, measure the best again, write the winner.
+
+    The engine is built where it is new.
 
     A daemon does the work, and is started if none runs: Ctrl-C only ends the looking.
 
@@ -107,7 +109,9 @@ def resume(
     detach: _Detach = False,
     as_json: _Json = False,
 ) -> None:
-    """Go on with a study that was stopped, paused, killed or interrupted, or that gets more budget.
+    """Go on with a study, perhaps with more budget.
+
+    It was stopped, paused, killed or interrupted, or it is over and gets more trials.
 
     Example: tuner resume local-cpu --trials 40
     """
@@ -222,4 +226,4 @@ def _work(ledger: Ledger, name: str, trials: int | None) -> None:
     if decision is None and detail["status"] == "stopped":
         console.print(f"stopped; go on with: tuner resume {name}")
         raise typer.Exit(0)
-    raise typer.Exit(finish(detail, briefs(ledger, row.id), console))
+    raise typer.Exit(finish(detail, briefs(ledger, row.id, figures=True), console))

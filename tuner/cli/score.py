@@ -41,7 +41,7 @@ def score(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compute metrics, official score and gates from a file of records.
+    """Compute metrics, official score and gates from records.
 
     A file with several runs or workloads is scored load by load.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tuner.cli.view import say
 from tuner.quantity import format_seconds
+from tuner.score.table import number
 
 _GOOD = {
     "healthy": "green",
@@ -19,30 +23,92 @@ _GOOD = {
 }
 
 
-def trials_table(trials: Sequence[dict[str, Any]], *, winner: int | None = None) -> Table:
-    """Every trial with what differs from the baseline, its score and its verdict.
+class TrialsTable:
+    """Every trial with what differs from the baseline, its score, its figures and its verdict.
+
+    On a narrow screen the point stands below its trial, since its names would be torn apart in a
+    column of their own.
 
     Args:
         trials: The trials, as the API lists them.
         winner: Number of the one to deploy, where that was decided.
     """
-    base: dict[str, Any] = next((t["params"] for t in trials if t["origin"] == "baseline"), {})
-    best = max((t["score"] for t in trials if t["feasible"] and t["score"]), default=None)
-    table = Table(header_style="bold", pad_edge=False)
-    for name in ("trial", "point", "score", "time", "verdict"):
-        right = name in {"trial", "score", "time"}
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
-    for trial in trials:
-        score = "" if trial["score"] is None else f"{trial['score']:,.0f}"
-        top = trial["score"] is not None and trial["score"] == best
-        table.add_row(
-            f"{trial['trial']}{' ◀' if trial['trial'] == winner else ''}",
-            escape(point_text(trial, base)),
-            f"[bold green]{score}[/]" if top else score,
-            format_seconds(trial["seconds"]) if trial["attempt"] else "",
-            verdict_text(trial),
+
+    def __init__(self, trials: Sequence[dict[str, Any]], *, winner: int | None = None) -> None:
+        self._trials = trials
+        self._winner = winner
+        scores = (t["score"] for t in trials if t["feasible"] and t["score"])
+        self._best = max(scores, default=None)
+        self._base: dict[str, Any] = next(
+            (t["params"] for t in trials if t["origin"] == "baseline"), {}
         )
-    return table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if options.max_width >= _WIDE:
+            yield self._beside()
+        else:
+            yield from self._below(options.max_width)
+
+    def _cells(self, trial: dict[str, Any]) -> list[str]:
+        score = "" if trial["score"] is None else f"{trial['score']:,.0f}"
+        top = trial["score"] is not None and trial["score"] == self._best
+        return [
+            f"{trial['trial']}{' ◀' if trial['trial'] == self._winner else ''}",
+            f"[bold green]{score}[/]" if top else score,
+            _figure(trial.get("output_tps")),
+            _figure(trial.get("ttft_p90_s")),
+            format_seconds(trial["seconds"]) if trial["attempt"] else "",
+        ]
+
+    def _beside(self) -> Table:
+        table = Table(header_style="bold", pad_edge=False)
+        for name in (*_HEAD, "point", "verdict"):
+            right = name in _HEAD
+            table.add_column(
+                name, justify="right" if right else "left", overflow="fold", no_wrap=right
+            )
+        for trial in self._trials:
+            point = escape(point_text(trial, self._base))
+            table.add_row(*self._cells(trial), point, verdict_text(trial))
+        return table
+
+    def _below(self, width: int) -> Iterator[Text]:
+        rows = [[Text.from_markup(cell) for cell in self._cells(t)] for t in self._trials]
+        head = [Text(name, "bold") for name in _HEAD]
+        sizes = [max(row[i].cell_len for row in (head, *rows)) for i in range(len(head))]
+        yield _line([*head, Text("verdict", "bold")], sizes)
+        for trial, row in zip(self._trials, rows, strict=True):
+            verdict, *more = verdict_parts(trial)
+            yield _line([*row, Text.from_markup(verdict)], sizes)
+            notes = [*map(Text.from_markup, more), Text(point_text(trial, self._base), "dim")]
+            for note in notes:
+                yield from _indented(note, width)
+
+
+_WIDE = 120
+"""Columns of a screen on which a point has room beside its trial."""
+_HEAD = ("trial", "score", "tok/s", "TTFT P90 s", "time")
+_INDENT = "    "
+
+
+def _figure(value: float | None) -> str:
+    return "" if value is None else number(value)
+
+
+def _line(cells: Sequence[Text], sizes: Sequence[int]) -> Text:
+    """A row: all cells but the last to the right, each in its width."""
+    *numbers, last = cells
+    line = Text()
+    for cell, size in zip(numbers, sizes, strict=True):
+        line.append(" " * (size - cell.cell_len)).append_text(cell).append("  ")
+    return line.append_text(last)
+
+
+def _indented(note: Text, width: int) -> Iterator[Text]:
+    """A note below a row, broken between words, and inside of one only where it is longer than a line."""
+    room = max(width - len(_INDENT), 1)
+    for line in textwrap.wrap(note.plain, room, break_on_hyphens=False):
+        yield Text(_INDENT + line, note.spans[0].style if note.spans else note.style)
 
 
 def point_text(trial: dict[str, Any], base: dict[str, Any]) -> str:
@@ -59,14 +125,20 @@ def point_text(trial: dict[str, Any], base: dict[str, Any]) -> str:
 
 def verdict_text(trial: dict[str, Any]) -> str:
     """The verdict, coloured, with the gates that failed."""
+    return ("; " if trial.get("history") else " ").join(verdict_parts(trial))
+
+
+def verdict_parts(trial: dict[str, Any]) -> list[str]:
+    """The verdict, coloured, and what is to be said with it."""
     if trial["verdict"] is None:
-        return f"[yellow]{trial['stage']}[/]"
+        return [f"[yellow]{trial['stage']}[/]"]
     if trial.get("history"):
-        return f"[dim]{trial['verdict']}; {escape(trial['history'])}[/]"
+        return [f"[dim]{trial['verdict']}[/]", f"[dim]{escape(trial['history'])}[/]"]
     text = f"[{_GOOD.get(trial['verdict'], 'red')}]{trial['verdict']}[/]"
     if trial.get("level"):
         text += f" {escape(trial['level'])}"
-    return f"{text} [red]misses {', '.join(trial['missed'])}[/]" if trial["missed"] else text
+    missed = [f"[red]misses {', '.join(trial['missed'])}[/]"] if trial["missed"] else []
+    return [text, *missed]
 
 
 def levels_table(rows: Sequence[dict[str, Any]]) -> Table:

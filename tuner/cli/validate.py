@@ -15,7 +15,9 @@ def validate(
     ] = 3,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
 ) -> None:
-    """Check a search space, and print all of it with the exact commands that it would start.
+    """Check a search space, and print all that it would start.
+
+    That is the whole space, every rule, and the exact commands of the baseline and of a few points.
 
     Example: tuner validate search_spaces/local_cpu.yaml
     """

@@ -25,7 +25,9 @@ def verdict_command(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say why an engine ended as it did, with the lines that prove it and what to do.
+    """Say why an engine ended as it did, from its log.
+
+    With the lines that prove it, and what to do.
 
     Knows vLLM v0 and v1 and their forks, with or without the prefixes of journald, compose, docker
     and Kubernetes. Exits 0 whatever the verdict is: the question was answered.

@@ -9,6 +9,7 @@ from typing import Any
 
 from tuner.spec import SearchSpace
 from tuner.trial.events import Happening
+from tuner.trial.gatelog import in_line
 from tuner.trial.wishes import Wishes
 
 STAGES = ("starting", "ready", "probed", "warmed", "measured", "stopping", "verified", "told")
@@ -125,6 +126,9 @@ class StudyView:
 
     def _on_note(self, what: Happening) -> None:
         self.notes = [*self.notes[-4:], what.data["text"]]
+
+    def _on_gate(self, what: Happening) -> None:
+        self.notes = [*self.notes[-4:], in_line(what.number, what.data)]
 
     @property
     def seconds_left(self) -> float | None:

@@ -196,6 +196,14 @@ class TrialBrief(BaseModel):
     missed: list[str] = Field(description="The figures whose gates it did not pass.")
     history: str | None = Field(description="Why it does not count any more.")
     level: str | None = Field(description="The cheaper level that it was held on.")
+    output_tps: float | None = Field(
+        default=None,
+        description="Output tokens a second, weighted over its workloads as the score is; in lists only "
+        "where figures are asked for.",
+    )
+    ttft_p90_s: float | None = Field(
+        default=None, description="The longest TTFT P90 of its workloads, in the same way."
+    )
     family: Family = Field(description="What kind of end it came to, for a glance.")
 
 
@@ -209,6 +217,9 @@ class TrialDetail(TrialBrief):
     stages: dict[str, float] = Field(description="Seconds on the way to each stage, last attempt.")
     command: list[str] | None = Field(description="The whole command of the server.")
     env: dict[str, str] = Field(description="The variables that its deployment sets.")
+    proxy: list[str] = Field(
+        description="What the gate of a proxy did with it: put first, drawn for an audit, put off."
+    )
 
 
 class Importance(BaseModel):

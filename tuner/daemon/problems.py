@@ -20,6 +20,7 @@ from tuner.errors import (
     StudyNotFound,
     TunerError,
     UserError,
+    on_purpose,
 )
 
 _log = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ def install(app: FastAPI) -> None:
     """Make an application tell every error as a problem."""
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(TunerError, _tuner)
+    app.add_exception_handler(ExceptionGroup, _grouped)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _defect)
@@ -104,6 +106,14 @@ def _tuner(request: Request, error: Exception) -> JSONResponse:
         _log.error("%s %s: %s", request.method, request.url.path, error)
     detail, *more = str(error).splitlines() or [""]
     return problem(status, detail, errors=[line.strip() for line in more if line.strip()])
+
+
+def _grouped(request: Request, error: Exception) -> JSONResponse:
+    """What was raised on purpose inside a task group is told as itself; a defect stays one."""
+    found = on_purpose(error)
+    if not found:
+        raise error
+    return _tuner(request, found[0])
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

@@ -68,6 +68,7 @@ class Daemon:
         self._idle_exit = idle_exit
         self._ending = asyncio.Event()
         self._servers: list[tuple[_Server, asyncio.Task[None]]] = []
+        self._listeners: list[socket.socket] = []
         self._token = home.token(state)
         self._books = Books(state, write=True)
         self._hub = Hub()
@@ -95,6 +96,15 @@ class Daemon:
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._ending.set)
+        try:
+            await self._listen(ready)
+        except BaseException:
+            await self._hang_up()
+            raise
+        await self._work()
+
+    async def _listen(self, ready: int | None) -> None:
+        """Open the socket, and the port where one is wanted, and say where they are."""
         socket_file = self._bind()
         if self._tcp is not None:
             await self._listen_tcp(self._tcp)
@@ -110,7 +120,6 @@ class Daemon:
         if ready is not None:
             os.write(ready, b"ready\n")
             os.close(ready)
-        await self._work()
 
     async def _work(self) -> None:
         working = asyncio.create_task(self._supervisor.run(), name="supervisor")
@@ -138,12 +147,20 @@ class Daemon:
         await asyncio.gather(*others, return_exceptions=True)
         with contextlib.suppress(Exception):
             await working
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """Listen no longer, and give back all that is held."""
         self._hub.close()
         for server, _ in self._servers:
             server.should_exit = True
         await asyncio.gather(*(task for _, task in self._servers), return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()  # a server that was told to end before it began leaves it open
         if self._address is not None:
             home.forget_address(self._state, self._address)
+        elif self._listeners:
+            home.socket_path(self._state).unlink(missing_ok=True)
         self._machine.close()
         self._books.close()
 
@@ -157,6 +174,9 @@ class Daemon:
         before = os.umask(0o177)
         try:
             listener.bind(str(path))
+        except BaseException:
+            listener.close()
+            raise
         finally:
             os.umask(before)
         listener.listen(128)
@@ -191,6 +211,7 @@ class Daemon:
             ws="none",
             timeout_graceful_shutdown=_LINGER,
         )
+        self._listeners.append(listener)
         server = _Server(config)
         task = asyncio.create_task(server.serve(sockets=[listener]), name="server")
         self._servers.append((server, task))
@@ -268,7 +289,7 @@ def main() -> int:
     """Be a daemon, as the command line says."""
     import argparse  # noqa: PLC0415 - only here
 
-    from tuner.errors import TunerError  # noqa: PLC0415
+    from tuner.errors import TunerError, last_words, ungrouped  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(prog="tuner.daemon")
     parser.add_argument("--state", type=Path, required=True)
@@ -277,8 +298,9 @@ def main() -> int:
     parser.add_argument("--ready", type=int)
     asked = parser.parse_args()
     try:
-        serve(asked.state, tcp=asked.tcp, idle_exit=asked.idle_exit, ready=asked.ready)
+        with ungrouped():
+            serve(asked.state, tcp=asked.tcp, idle_exit=asked.idle_exit, ready=asked.ready)
     except TunerError as error:
-        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - its last word
+        print(last_words(error), file=sys.stderr)  # noqa: T201 - its last word
         return error.exit_code
     return 0

@@ -84,6 +84,10 @@ class Worker:
                     pass_fds=[theirs.fileno()],
                     env=clean_environment(),
                 )
+        except BaseException:
+            self._end = None
+            ours.close()
+            raise
         finally:
             theirs.close()
         self.tell(stood=task.stood, budget=task.budget, secrets=task.secrets, devices=task.devices)

@@ -41,13 +41,21 @@ def start(
         return found, False
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ours, theirs = os.pipe()
+        child, ours = _spawn(state, tcp, idle_exit)
     except OSError as error:
         raise StateUnusable(
             f"the state folder cannot be written: {error.strerror}",
-            file=state,
+            file=Path(error.filename) if error.filename else state,
             mend="name another one with --state DIR or TUNER_STATE",
         ) from error
+    return _await_ready(state, child, ours)
+
+
+def _spawn(
+    state: Path, tcp: int | None, idle_exit: float | None
+) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the process; what it writes to when it listens is read at the other end of a pipe."""
+    ours, theirs = os.pipe()
     argv = [sys.executable, "-m", "tuner.daemon", f"--state={state}", f"--ready={theirs}"]
     argv += [f"--tcp={tcp}"] if tcp is not None else []
     argv += [f"--idle-exit={idle_exit}"] if idle_exit is not None else []
@@ -63,9 +71,12 @@ def start(
                 env=clean_environment(),
                 cwd="/",
             )
+    except BaseException:
+        os.close(ours)
+        raise
     finally:
         os.close(theirs)
-    return _await_ready(state, child, ours)
+    return child, ours
 
 
 def _answering(state: Path) -> home.Address | None:

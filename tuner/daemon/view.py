@@ -16,6 +16,7 @@ from tuner.daemon.models import (
 )
 from tuner.daemon.supervisor import Supervisor
 from tuner.errors import TunerError
+from tuner.search.sampler import key
 from tuner.spec import SearchSpace
 from tuner.store.ledger import Ledger
 from tuner.store.overview import Overview, overview, seconds_by_trial
@@ -24,7 +25,8 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import engine_seconds, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
-from tuner.trial.summary import command_of, failed_gates, margins, trial_json
+from tuner.trial.gatelog import GATE, of_trial
+from tuner.trial.summary import command_of, failed_gates, figures_beside, margins, trial_json
 from tuner.trial.wishes import Wishes
 from tuner.verdict.families import Family, family
 
@@ -119,11 +121,20 @@ def trial_detail(ledger: Ledger, row: StudyRow, trial: TrialRow) -> TrialDetail:
     return TrialDetail(
         **trial_json(trial),
         seconds=round(engine_seconds(steps), 3),
+        **figures_beside(trial),
         missed=failed_gates(trial) if trial.feasible is False else [],
         family=family_of(trial.verdict, score=trial.score, feasible=trial.feasible),
+        proxy=_by_proxy(ledger, trial),
         stages={str(stage): round(seconds, 3) for stage, seconds in stage_seconds(steps).items()},
         **command_of(row, trial),
     )
+
+
+def _by_proxy(ledger: Ledger, trial: TrialRow) -> list[str]:
+    if trial.assignment is None or trial.repeats is not None:
+        return []
+    events = ledger.events(trial.study, kinds=[GATE])
+    return list(of_trial(events, trial.number, key(trial.assignment)))
 
 
 def family_of(verdict: str | None, *, score: float | None, feasible: bool | None) -> Family:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.daemon import wire
-from tuner.errors import StateUnusable, TunerError
+from tuner.errors import StateUnusable, TunerError, last_words, ungrouped
 from tuner.store.ledger import Ledger
 from tuner.trial.events import Happening
 from tuner.trial.wishes import Wishes
@@ -116,7 +116,7 @@ def _work(state: Path, name: str, end: socket.socket, begin: dict[str, Any]) -> 
         os.chdir(begin["stood"])
     Ear(end, wishes).start()
     try:
-        with Ledger(state, write=True, hold=False) as ledger:
+        with ungrouped(), Ledger(state, write=True, hold=False) as ledger:
             row = ledger.study(name)
             work(
                 ledger,
@@ -126,10 +126,10 @@ def _work(state: Path, name: str, end: socket.socket, begin: dict[str, Any]) -> 
                 devices=begin["devices"],
             )
     except StateUnusable as error:
-        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - goes to the worker's log
+        print(last_words(error), file=sys.stderr)  # noqa: T201 - goes to the worker's log
         return BUSY
     except TunerError as error:
-        print(f"tuner: {error}", file=sys.stderr)  # noqa: T201 - goes to the worker's log
+        print(last_words(error), file=sys.stderr)  # noqa: T201 - goes to the worker's log
         return error.exit_code
     return 0
 

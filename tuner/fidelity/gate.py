@@ -85,11 +85,22 @@ class Gate(BaseModel):
         mode = Mode.SHADOW if self.mode is Mode.OFF else self.mode
         return self._with(mode=mode, predictions={**self.predictions, **predictions, **fixed})
 
-    def choose(self, waiting: Sequence[str]) -> tuple[Choice, Gate]:
+    def foretell(self, predictions: Mapping[str, Predicted]) -> Gate:
+        """Hear what the proxy says of all points that wait now, in place of what it said before.
+
+        What it said of points that ran stays said. Those that neither ran nor wait are forgotten:
+        what will never be measured holds no place among the best.
+        """
+        ran = {o.point for o in self.observations}
+        fixed = {point: said for point, said in self.predictions.items() if point in ran}
+        return self._with(predictions={}).predict({**predictions, **fixed})
+
+    def choose(self, waiting: Sequence[str], *, last: bool = False) -> tuple[Choice, Gate]:
         """What runs next of a queue, and the gate that remembers what was put off.
 
         Args:
             waiting: At least one point, in the queue's own order.
+            last: Whether nothing will run after it: then it is an audit, if one can be made.
         """
         if self.mode is not Mode.ON:
             return Choice(waiting[0], "plain"), self
@@ -97,7 +108,7 @@ class Gate(BaseModel):
         gate = self._with(
             deferred=tuple(dict.fromkeys((*self.deferred, *parts.deferred))),
         )
-        if parts.deferred and self._audit_due():
+        if parts.deferred and (last or self._audit_due()):
             point = draw(parts.deferred, self.key.digest, len(self.observations))
             return Choice(point, "audit"), gate
         if parts.kept:
@@ -141,11 +152,15 @@ class Gate(BaseModel):
         """
         best = self.incumbent
         seen = Observed(point=point, value=value, role=role)
-        gate = self._with(observations=(*self.observations, seen))
+        gate = self.recall(seen)
         if gate.mode is Mode.SHADOW and gate.assessment().standing == "earned":
             return gate.model_copy(update={"mode": Mode.ON, "opened": len(gate.observations)})
         why = gate.sign_of_being_wrong(seen, best) if gate.mode is Mode.ON else None
         return gate if why is None else gate.close(why)
+
+    def recall(self, seen: Observed) -> Gate:
+        """Take up a real trial that was judged when it was recorded, without judging by it anew."""
+        return self._with(observations=(*self.observations, seen))
 
     def sign_of_being_wrong(self, seen: Observed, best: float | None) -> str | None:
         """Why a proxy that is trusted must not be trusted any more; None where it may.

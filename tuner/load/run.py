@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from tuner.errors import ungrouped
 from tuner.load.body import Conversation
 from tuner.load.client import Client, Place
 from tuner.load.endpoint import Endpoint
-from tuner.load.plan import Closed, Plan, Session
+from tuner.load.plan import Closed, Open, Plan, Session
 from tuner.load.record import ErrorClass, Record
 from tuner.load.salt import salt_of
 
@@ -182,16 +183,23 @@ class _Load:
     async def _work(self) -> None:
         pacing = self.plan.pacing
         queue = iter(enumerate(self.plan.sessions))
-        async with asyncio.TaskGroup() as group:
-            if isinstance(pacing, Closed):
-                for _ in range(min(pacing.concurrency, len(self.plan.sessions))):
-                    group.create_task(self._slot(queue))
-            elif pacing.limit is not None:
-                for _ in range(min(pacing.limit, len(self.plan.sessions))):
-                    group.create_task(self._slot(queue))
-            else:
-                for number, session in queue:
-                    group.create_task(self._session(number, session, 0.0))
+        # What hears the records may fail on purpose: a full disk is to end a load as just that.
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                self._begin(group, pacing, queue)
+
+    def _begin(
+        self, group: asyncio.TaskGroup, pacing: Closed | Open, queue: Iterator[tuple[int, Session]]
+    ) -> None:
+        if isinstance(pacing, Closed):
+            for _ in range(min(pacing.concurrency, len(self.plan.sessions))):
+                group.create_task(self._slot(queue))
+        elif pacing.limit is not None:
+            for _ in range(min(pacing.limit, len(self.plan.sessions))):
+                group.create_task(self._slot(queue))
+        else:
+            for number, session in queue:
+                group.create_task(self._session(number, session, 0.0))
 
     async def _slot(self, queue: Iterator[tuple[int, Session]]) -> None:
         free = 0.0

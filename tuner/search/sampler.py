@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import islice
 
 import optuna
 from optuna.distributions import (
@@ -104,7 +105,35 @@ class Sampler:
                 return found
         return next((a for a in self._all_points() if key(a) not in taken), None)
 
-    def _best_candidate(self, number: int, taken: AbstractSet[str]) -> Assignment | None:
+    def draw(self, number: int, taken: AbstractSet[str], count: int) -> list[Assignment]:
+        """Several points for one trial, to choose from; the sampler itself forgets them.
+
+        What is drawn depends on what was told and on the number, as for :meth:`ask`, and not on
+        what was drawn before. Fewer are found where the space has no more.
+
+        Args:
+            number: Number of the trial that they are for.
+            taken: Keys of the points that were tried or drawn.
+            count: How many are wanted.
+        """
+        found: list[Assignment] = []
+        known = set(taken)
+        for place in range(count):
+            drawn = self._best_candidate(number, known, place) if self._kind != "grid" else None
+            if drawn is None:
+                return found + self.rest(known, count - place)
+            self._study.tell(self._asked.pop(key(drawn)), state=TrialState.FAIL)
+            found.append(drawn)
+            known.add(key(drawn))
+        return found
+
+    def rest(self, taken: AbstractSet[str], most: int) -> list[Assignment]:
+        """The first points of a finite space, in order, that were not tried; none of an endless one."""
+        return list(islice((a for a in self._all_points() if key(a) not in taken), most))
+
+    def _best_candidate(
+        self, number: int, taken: AbstractSet[str], *place: int
+    ) -> Assignment | None:
         """The first new suggestion that is expected to be feasible, else the least infeasible one."""
         # Chance alone is asked for chance alone: it must not depend on what was measured.
         slope = fit(self._axes, self._lessons if self._kind == "tpe" else ())
@@ -112,7 +141,7 @@ class Sampler:
         for attempt in range(_TRIES):
             # A sampler that has settled suggests the same point again; then chance decides.
             kind = self._kind if attempt < _TRIES // 2 else "random"
-            self._study.sampler = self._sampler(kind, number, attempt)
+            self._study.sampler = self._sampler(kind, number, attempt, *place)
             trial = self._study.ask()
             assignment = self._suggest(trial)
             if key(assignment) in taken:
@@ -149,8 +178,8 @@ class Sampler:
         trial.report(told.value, 0)
         self._study.tell(trial, state=TrialState.PRUNED)
 
-    def _sampler(self, kind: str, number: int, attempt: int) -> BaseSampler:
-        seed = _mix(self._seed, number, attempt)
+    def _sampler(self, kind: str, *place: int) -> BaseSampler:
+        seed = _mix(self._seed, *place)
         if kind == "random":
             return RandomSampler(seed=seed)
         with warnings.catch_warnings():

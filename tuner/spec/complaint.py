@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,9 +9,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from tuner.errors import SpaceError
+from tuner.spec.mends import MOST_KEYS, among, fitting, known_keys, nearest, share, shown
 from tuner.spec.strict_yaml import Document, Place
 
-_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?|true|false")
 _WANTED: Mapping[str, str] = {
     "string_type": "text",
     "int_type": "a whole number",
@@ -27,6 +25,27 @@ _WANTED: Mapping[str, str] = {
 }
 _OF_CONTENT = frozenset({"value_error", "assertion_error"})
 """Of the right kind, and wrong all the same: of a choice between kinds, that is what to say."""
+
+_OF_KINDS = frozenset({"union_tag_invalid", "union_tag_not_found"})
+_MEANT: Mapping[str, tuple[str, ...]] = {
+    "because": ("reason",),
+    "condition": ("when",),
+    "default": ("baseline",),
+    "if": ("when",),
+    "initial": ("baseline",),
+    "iterations": ("trials",),
+    "max": ("high",),
+    "max_tokens": ("output_tokens",),
+    "min": ("low",),
+    "name": ("study", "path"),
+    "number": ("count",),
+    "options": ("choices",),
+    "time": ("wall",),
+    "timeout": ("request_timeout", "wall"),
+    "values": ("choices",),
+    "why": ("reason",),
+}
+"""What people call a key elsewhere, and what it may be called here."""
 
 _BOUNDS: Mapping[str, tuple[str, str]] = {
     "greater_than": ("above", "gt"),
@@ -48,11 +67,11 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
     """
     details = error.errors(include_input=False, include_url=False, include_context=True)
     unknown = [item for item in details if item["type"] == "extra_forbidden"]
-    placed = [(source.place(_way(item["loc"])), item) for item in unknown or details]
+    placed = [(_place(item, source), item) for item in unknown or details]
     place, first = min(placed, key=lambda pair: source.line(pair[0]))
     here = [item for other, item in placed if other == place]
     message, mend = (
-        _unknown(first, place, source, model) if unknown else _words(here, place, source)
+        _unknown(first, place, source, model) if unknown else _words(here, place, source, model)
     )
     more = len({other for other, _ in placed}) - 1
     if more and not unknown:
@@ -60,12 +79,15 @@ def complaint(error: ValidationError, source: Document, model: type[BaseModel]) 
     return source.error(place, message, mend)
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
-    names = list(known)
-    close = difflib.get_close_matches(word, names, n=1, cutoff=0.6)
-    begun = (name for name in names if len(word) > 2 and name.startswith(word))
-    return close[0] if close else next(begun, None)
+def _place(item: ErrorDetails, source: Document) -> Place:
+    """Where an error stands in the file: a wrong kind at the key that says it, or that nearly does."""
+    place = source.place(_way(item["loc"]))
+    if item["type"] not in _OF_KINDS:
+        return place
+    named = item["ctx"]["discriminator"].strip("'")
+    keys = source.at(place) if isinstance(source.at(place), dict) else {}
+    meant = named if named in keys else next((k for k in keys if nearest(k, [named])), None)
+    return place if meant is None else (*place, meant)
 
 
 def _way(loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
@@ -93,37 +115,64 @@ def _unknown(
         return f"{_name(place)} does not go with the other keys there", "delete it"
     if source.at(place) is None and not key.isidentifier():
         return f"unknown key {_name(place)}", "quote the text before it, as it holds a comma"
-    guess = nearest(key, known)
-    return f"unknown key {_name(place)}", f"did you mean {guess}?" if guess else "delete it"
+    guess = next((word for word in _MEANT.get(key, ()) if word in known), nearest(key, known))
+    return f"unknown key {_name(place)}", f"did you mean {guess}?" if guess else known_keys(known)
 
 
-def _words(items: list[ErrorDetails], place: Place, source: Document) -> tuple[str, str | None]:
+def _words(
+    items: list[ErrorDetails], place: Place, source: Document, model: type[BaseModel]
+) -> tuple[str, str | None]:
     """What is wrong at a place, and the mend; of a choice between kinds, all that are wanted."""
     if unfit := next((item for item in items if item["type"] in _OF_CONTENT), None):
         return f"{_name(place)}: {unfit['ctx']['error']}", None
+    if beyond := next((item for item in items if item["type"] in _BOUNDS), None):
+        return _bound(beyond, _name(place), source.at(place))
     wanted = list(dict.fromkeys(_WANTED[i["type"]] for i in items if i["type"] in _WANTED))
-    if wanted:
-        wanted += [str(i["ctx"]["expected"]) for i in items if i["type"] == "literal_error"]
-        value = source.at(place)
-        said = f"{_name(place)} must be {' or '.join(wanted)}, and is {_kind(value)}"
-        return said, _quoting(wanted, value)
+    words = [str(i["ctx"]["expected"]) for i in items if i["type"] == "literal_error"]
+    value = source.at(place)
+    if wanted or words:
+        said = " or ".join([*wanted, *(word.replace(", ", " or ") for word in words)])
+        mend = among(value, words) or fitting(wanted, value) or _form(items[0], place, value, model)
+        return f"{_name(place)} must be {said}, and is {shown(value, words)}", mend
     item = items[0]
     kind, name = item["type"], _name(place)
     context: dict[str, Any] = item.get("ctx", {})
     if kind == "missing":
         return f"{_name((*place, str(item['loc'][-1])))} is missing", "add it"
-    if kind in _BOUNDS:
-        words, bound = _BOUNDS[kind]
-        return f"{name} must be {words} {context[bound]}", None
+    if kind in _OF_KINDS:
+        return _kinds(kind, context, place, value)
     return _rarer(kind, context, name, item["msg"])
 
 
+def _bound(item: ErrorDetails, name: str, value: Any) -> tuple[str, str | None]:
+    which, bound = _BOUNDS[item["type"]]
+    limit = item["ctx"][bound]
+    return f"{name} must be {which} {limit}", share(value, limit)
+
+
+def _form(item: ErrorDetails, place: Place, value: Any, model: type[BaseModel]) -> str | None:
+    """The mend for something else where a mapping is wanted: the keys that it has."""
+    if place[:1] == ("workloads",) and len(place) == 2:
+        return "for a single one write workload: in place of workloads:"
+    if isinstance(value, dict) or item["type"] not in {"model_type", "model_attributes_type"}:
+        return None
+    keys = _siblings({**item, "loc": (*item["loc"], "")}, model)
+    return f"it has the keys {', '.join(keys)}" if len(keys) <= MOST_KEYS else None
+
+
+def _kinds(kind: str, context: dict[str, Any], place: Place, value: Any) -> tuple[str, str | None]:
+    """What is wrong with the key that says which kind of thing a mapping is."""
+    named = context["discriminator"].strip("'")
+    if kind == "union_tag_invalid":
+        expected = str(context["expected_tags"])
+        said = f"must be {expected.replace(', ', ' or ')}, and is {shown(value, [expected])}"
+        return f"{_name(place)} {said}", among(value, [expected])
+    if place and place[-1] != named and not isinstance(value, dict):
+        return f"unknown key {_name(place)}", f"did you mean {named}?"
+    return f"{_name(place)} has no {named}", f"add {named}: conversations, for instance"
+
+
 def _rarer(kind: str, context: dict[str, Any], name: str, message: str) -> tuple[str, str | None]:
-    if kind in {"literal_error", "union_tag_invalid"}:
-        expected = context.get("expected") or context.get("expected_tags")
-        return f"{name} must be {str(expected).replace(', ', ' or ')}", None
-    if kind == "union_tag_not_found":
-        return f"{name} has no kind", "add kind: conversations, for instance"
     if kind == "string_pattern_mismatch":
         return f"{name} is not written as it must be", f"it must match {context['pattern']}"
     if kind == "string_too_long":
@@ -133,21 +182,6 @@ def _rarer(kind: str, context: dict[str, Any], name: str, message: str) -> tuple
     if kind == "too_long":
         return f"{name} has too many items", f"at most {context['max_length']}"
     return f"{name} {message[:1].lower()}{message[1:]}", None
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, float):
-        return "a number with a point"
-    names = {bool: "true or false", int: "a number", str: "text", tuple: "a list"}
-    return {**names, dict: "a mapping", type(None): "empty"}[type(value)]
-
-
-def _quoting(wanted: list[str], value: Any) -> str | None:
-    if wanted == ["text"] and isinstance(value, bool | int | float):
-        return "quote it"
-    if "text" not in wanted and isinstance(value, str) and _NUMBER.fullmatch(value):
-        return "write it without quotes"
-    return None
 
 
 def _siblings(item: ErrorDetails, model: type[BaseModel]) -> list[str]:

@@ -12,6 +12,11 @@ Scalar = str | int | float | bool | None
 """A value of a parameter as the search space writes it and the ledger keeps it."""
 
 
+def engine_name(recipe: str, image: str | None = None) -> str:
+    """What an engine is called among those of a study: by its recipe, and its image where one is chosen."""
+    return recipe if image is None else f"{recipe} on {image}"
+
+
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """What is started for a trial.
@@ -27,7 +32,7 @@ class Deployment:
         secrets: Variables of the server whose values are taken from the tuner's own environment
             when the server starts, each with the name to take it from; in the order of the names.
         files: Files that arguments and variables point to, with the SHA-256 of their content.
-        image: The container image, where the search space chooses one.
+        image: The image that the engine is, or is built on, where the search space chooses one.
         version: The engine's version, where the search space chooses one.
     """
 
@@ -72,6 +77,11 @@ class Deployment:
             image=data.get("image"),
             version=data.get("version"),
         )
+
+    @property
+    def engine(self) -> str:
+        """The name of its engine among those of a study."""
+        return engine_name(self.recipe, self.image)
 
     @property
     def digest(self) -> str:

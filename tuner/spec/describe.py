@@ -63,6 +63,11 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
     count = "no end of points" if endless else f"{grid_size(space, context):,} points"
     startup = f", {search.startup} trials at random first" if search.sampler == "tpe" else ""
     yield f"{space.study}: {count}, sampler {search.sampler}{startup}, seed {space.seed}"
+    if search.proxy != "shadow":
+        word = (
+            "orders the search once it has earned that" if search.proxy == "on" else "is left out"
+        )
+        yield f"the step simulator {word}"
     finalists = search.finalists
     if finalists.count:
         yield (
@@ -75,7 +80,7 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
 def _engine(space: SearchSpace) -> Iterator[str]:
     engine = space.engine
     manner = "as a process" if engine.launch == "process" else "in a container"
-    yield f"recipe {', '.join(space.recipes)}, started {manner}"
+    yield f"recipe {', '.join(choice.name for choice in space.engines)}, started {manner}"
     yield f"model {', '.join(model.name for model in space.models)}, served as {engine.served_name}"
     if engine.port is not None:
         yield f"port {engine.port} on 127.0.0.1"

@@ -128,6 +128,8 @@ class Search(Strict):
     """The measurement of the best against the baseline."""
     climb: Climbing = Climbing()
     """How candidates climb from level to level, where there are levels."""
+    proxy: Literal["off", "shadow", "on"] = "shadow"
+    """What the step simulator may do: nothing, stand beside results, or order the search once it has earned that."""
 
     @model_validator(mode="after")
     def _used(self) -> Search:

@@ -54,6 +54,20 @@ _TOKEN = re.compile(
     r"|(?P<sign>//|==|!=|<=|>=|[-+*/%<>()\[\],]))",
     re.ASCII,
 )
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+_ELSEWHERE: Final = (
+    ("===", "=="),
+    ("!==", "!="),
+    ("<>", "!="),
+    ("=>", ">="),
+    ("=<", "<="),
+    ("is not", "!="),
+    ("is", "=="),
+    ("AND", "and"),
+    ("OR", "or"),
+    ("NOT", "not"),
+)
+"""Spellings of other languages, with ours."""
 _FOREIGN: Final = {"&": "and", "|": "or", "!": "not", "=": "==", "^": "a product"}
 
 
@@ -90,8 +104,24 @@ def parse(text: str) -> Expression:
     """
     if len(text) > MAX_LENGTH:
         raise ExpressionError(f"the expression is over {MAX_LENGTH} characters: split it")
-    tree = _Parser(text).whole()
+    try:
+        tree = _Parser(text).whole()
+    except ExpressionError:
+        _refuse_elsewhere(text)
+        raise
     return Expression(text, tree, frozenset(names(tree)))
+
+
+def _refuse_elsewhere(text: str) -> None:
+    """Say which spelling of another language a text holds, where it holds one."""
+    bare = _QUOTED.sub(lambda quoted: " " * len(quoted[0]), text)
+    for theirs, ours in _ELSEWHERE:
+        edge = r"\b" if theirs[0].isalpha() else ""
+        if found := re.search(f"{edge}{re.escape(theirs)}{edge}", bare):
+            at = found.start() + 1
+            raise ExpressionError(
+                f"{theirs!r} at character {at} is not part of the language: write {ours}"
+            ) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, WithJsonSchema
 
+STEP_FLAG: Final = "--enable-logging-iteration-details"
+"""The flag with which vLLM logs a line for each step."""
+
 ALIASES: Final[Mapping[str, str]] = {
     "-ac": "--attention-config",
     "-asc": "--api-server-count",

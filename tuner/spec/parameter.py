@@ -77,7 +77,8 @@ class Target(Strict):
     env: EnvName | None = None
     """The environment variable of the server that the value sets."""
     setting: Setting | None = None
-    """The part of the engine that the value chooses."""
+    """The part of the engine that the value chooses: its model, its recipe, or with launch: docker its
+    image. A version is chosen by a recipe or an image of it: version itself is refused for now."""
     switch: Switch | None = None
     """pair: true is --x and false is --no-x. bare: true is --x and false leaves it out."""
     join: Join | None = None

@@ -60,9 +60,17 @@ def assignment(space: SearchSpace, wanted: Point, context: Context) -> dict[str,
         used |= decoded.keys()
         known |= {name: meaning(value) for name, value in decoded.items()}
     if extra := [name for name in wanted if name not in used]:
-        state = "does not exist at this point" if extra[0] in space.parameters else "is unknown"
-        raise SpaceError(f"{extra[0]} {state}", file=space.source.file)
+        raise SpaceError(f"{extra[0]} {_absent(space, extra[0])}", file=space.source.file)
     return numbers
+
+
+def _absent(space: SearchSpace, name: str) -> str:
+    """Why a point cannot say a parameter."""
+    if name not in space.parameters:
+        return "is unknown"
+    conditions = [group.when for group in space.groups.values() if name in group.members]
+    when = next(iter(conditions), space.parameters[name].when)
+    return "does not exist at this point" + (f", only when {when}" if when else "")
 
 
 def _number(plan: Layout, axis: Axis, wanted: Point) -> int | float:
@@ -81,7 +89,9 @@ def _number(plan: Layout, axis: Axis, wanted: Point) -> int | float:
         if all(_same(label(entry[name]), given[name]) for name in members):
             return number
     said = ", ".join(f"{name} = {key(value)}" for name, value in given.items())
-    raise SpaceError(f"{said} is not in this search space", file=space.source.file)
+    listed = ", ".join(key(label(entry[members[0]])) for entry in table)
+    values = f", whose values there are {listed}" if len(members) == 1 and len(listed) < 80 else ""
+    raise SpaceError(f"{said} is not in this search space{values}", file=space.source.file)
 
 
 def _in_range(plan: Layout, axis: Axis, value: Any) -> int | float:
@@ -136,7 +146,7 @@ def completed(space: SearchSpace, written: Point, context: Context) -> dict[str,
             decoded = plan.decoded(axis.name, number)
             known |= {name: meaning(value) for name, value in decoded.items()}
     if absent := [name for name in written if name not in present]:
-        raise SpaceError(f"{absent[0]} does not exist at this point", file=space.source.file)
+        raise SpaceError(f"{absent[0]} {_absent(space, absent[0])}", file=space.source.file)
     return {name: wanted[name] for name in space.parameters if name in present}
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tuner.spec.deployment import engine_name
 from tuner.spec.document import MadeModel, StoredModel
 from tuner.spec.strict_yaml import Document, Place
 from tuner.spec.uses import resolved
@@ -28,6 +29,24 @@ class ModelChoice:
     make: str | None = None
     seed: int = 0
     path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine that a deployment is started with.
+
+    Attributes:
+        recipe: As :attr:`Deployment.recipe` has it.
+        image: The image in place of the recipe's own; None for its own, and for a process.
+    """
+
+    recipe: str
+    image: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As :attr:`Deployment.engine` has it."""
+        return engine_name(self.recipe, self.image)
 
 
 def engine_model(model: MadeModel | StoredModel, source: Document) -> ModelChoice:

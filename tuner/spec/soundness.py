@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from tuner.errors import SpaceError
 from tuner.spec.axes import layout
 from tuner.spec.checks.names import asked_names
-from tuner.spec.complaint import nearest
 from tuner.spec.context import HARDWARE_FACTS, Context
 from tuner.spec.dependencies import axis_order, condition
 from tuner.spec.document import SpaceDocument
 from tuner.spec.evaluation import Absent, Value, holds, show
 from tuner.spec.expression import ExpressionError, parse
+from tuner.spec.mends import nearest
 from tuner.spec.points import baseline, completed
 from tuner.spec.resolve import computed_values, resolve, violations
 from tuner.spec.samples import samples

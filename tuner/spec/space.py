@@ -14,7 +14,7 @@ from tuner.spec.outcomes import declared, outcomes
 from tuner.spec.parameter import Computed, Group, Parameter, Rule
 from tuner.spec.quality import Quality
 from tuner.spec.score import Score
-from tuner.spec.settings import ModelChoice, engine_model, model_choice, recipe_name
+from tuner.spec.settings import EngineChoice, ModelChoice, engine_model, model_choice, recipe_name
 from tuner.spec.strict_yaml import Document
 from tuner.spec.uses import UsedFile
 from tuner.spec.values import Choice, PointValue, key, label
@@ -154,6 +154,15 @@ class SearchSpace:
         if not self._always("recipe"):
             texts = (self.engine.recipe, *texts)
         return tuple(dict.fromkeys(recipe_name(text, self.source) for text in texts))
+
+    @property
+    def engines(self) -> tuple[EngineChoice, ...]:
+        """All engines that its points need: recipes, each with every image that is chosen."""
+        images: tuple[str | None, ...] = self._settings("image")
+        if not self._always("image"):
+            images = (None, *images)
+        chosen = tuple(dict.fromkeys(images))
+        return tuple(EngineChoice(recipe, image) for recipe in self.recipes for image in chosen)
 
     @property
     def models(self) -> tuple[ModelChoice, ...]:

@@ -189,6 +189,8 @@ def _mend(problem: str) -> str | None:
         return "check the indentation, and quote text that holds a colon and a space"
     if "expected ',' or '}'" in problem or "expected ',' or ']'" in problem:
         return "close what is open, and quote text that holds a bracket or a comma"
+    if "could not find expected ':'" in problem:
+        return "end the key above it with a colon, as in key: value"
     if "end of stream" in problem:
         return "close the quotation mark that is open here"
     if "cannot start any token" in problem:

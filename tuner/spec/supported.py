@@ -17,7 +17,7 @@ KINDS = frozenset({"conversations", "decode_curve", "official_like", "replay", "
 LAUNCHES = frozenset({"process", "docker"})
 """Launchers that there are."""
 
-SETTINGS = frozenset({"model", "recipe"})
+SETTINGS = frozenset({"model", "recipe", "image"})
 """Parts of the engine that a parameter can choose."""
 
 
@@ -44,5 +44,11 @@ def refuse_unsupported(document: SpaceDocument, source: Document) -> None:
     """
     for place, what in unsupported(document):
         raise source.error(
-            place, f"{what} cannot be run by this version of tuner yet", "leave it out for now"
+            place, f"{what} cannot be run by this version of tuner yet", _MENDS.get(what, _LEAVE)
         )
+
+
+_LEAVE = "leave it out for now"
+_MENDS = {
+    "setting: version": "choose among versions of an engine with setting: recipe, or with setting: image"
+}

@@ -182,8 +182,12 @@ class Database:
         )
 
     def close(self) -> None:
-        """Give the file and the lock back."""
-        self._db.close()
+        """Give the file and the lock back, once nobody is in the middle of a question.
+
+        A connection that is closed under a thread that uses it takes the whole process with it.
+        """
+        with self._turn:
+            self._db.close()
         self._release()
 
     def _release(self) -> None:

@@ -33,7 +33,10 @@ from tuner.store.rows import (
 )
 from tuner.store.stages import Stage, may_follow
 
-__all__ = ["LEDGER_NAME", "Ledger"]
+__all__ = ["LEDGER_NAME", "Ledger", "Said"]
+
+Said = tuple[str, dict[str, Any]]
+"""The kind of an event, and its particulars."""
 
 
 class Ledger:
@@ -209,7 +212,7 @@ class Ledger:
 
     # --- trials ----------------------------------------------------------------------------------
 
-    def plan(
+    def plan(  # noqa: PLR0913 - what a new row holds, all named
         self,
         study: int,
         *,
@@ -219,8 +222,9 @@ class Ledger:
         deployment: dict[str, Any],
         repeats: int | None = None,
         block: int | None = None,
+        beside: Sequence[Said] = (),
     ) -> TrialRow:
-        """Enter a new trial with the next number."""
+        """Enter a new trial with the next number, and events that become true with it."""
         with self.change() as db:
             (number,) = db.execute(
                 "SELECT COALESCE(MAX(number) + 1, 0) FROM trials WHERE study=?", (study,)
@@ -245,6 +249,8 @@ class Ledger:
             self._event(
                 db, study, "plan", {"origin": origin, "params": params, "repeats": repeats}, number
             )
+            for kind, data in beside:
+                self._event(db, study, kind, data, number)
         return self.trial(study, number)
 
     def advance(
@@ -466,10 +472,18 @@ class Ledger:
             for r in rows
         }
 
-    def note(self, study: int, kind: str, data: dict[str, Any], number: int | None = None) -> None:
-        """Keep an event."""
+    def note(
+        self,
+        study: int,
+        kind: str,
+        data: dict[str, Any],
+        number: int | None = None,
+        beside: Sequence[Said] = (),
+    ) -> None:
+        """Keep an event, and others of the same trial that become true with it."""
         with self.change() as db:
-            self._event(db, study, kind, data, number)
+            for each, particulars in ((kind, data), *beside):
+                self._event(db, study, each, particulars, number)
 
     def events(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,7 +69,13 @@ def overview(ledger: Ledger, study: int) -> Overview:
 
 
 def briefs(
-    ledger: Ledger, study: int, *, after: int = -1, limit: int = -1, history: bool = False
+    ledger: Ledger,
+    study: int,
+    *,
+    after: int = -1,
+    limit: int = -1,
+    history: bool = False,
+    figures: bool = False,
 ) -> list[dict[str, Any]]:
     """The trials of a study in a few words each, in the order of their numbers.
 
@@ -78,14 +85,18 @@ def briefs(
         after: Only trials with a higher number.
         limit: The most that are wanted; -1 for no limit.
         history: Whether those are wanted too that do not count any more.
+        figures: Whether the two figures are wanted that stand beside a score: they take as long again.
     """
     rows = ledger.db.rows(
         "SELECT number, origin, repeats, block, stage, attempt, verdict, params, score, feasible,"
         " created, ended, history, CASE WHEN feasible=0 THEN json_extract(metrics, '$.workloads') END AS loads,"
-        " json_extract(judgement, '$.level') AS level"
+        " json_extract(judgement, '$.level') AS level,"
+        " CASE WHEN ? THEN (SELECT json_group_array(json_array(json_extract(value, '$.weight'),"
+        "  json_extract(value, '$.figures.output_tps'), json_extract(value, '$.figures.ttft_p90_s')))"
+        "  FROM json_each(metrics, '$.workloads')) END AS heads"
         " FROM trials WHERE study=? AND number>? AND (? OR history IS NULL)"
         " ORDER BY number LIMIT ?",
-        (study, after, history, limit),
+        (figures, study, after, history, limit),
     )
     seconds = seconds_by_trial(ledger, study, after=after)
     return [_brief(dict(row), seconds.get(row["number"], 0.0)) for row in rows]
@@ -94,6 +105,7 @@ def briefs(
 def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
     feasible, loads = row["feasible"], json.loads(row.pop("loads") or "{}")
     missed = [g["figure"] for load in loads.values() for g in load["gates"] if not g["passed"]]
+    heads = json.loads(row.pop("heads") or "[]")
     return {
         "trial": row.pop("number"),
         **row,
@@ -101,6 +113,28 @@ def _brief(row: dict[str, Any], seconds: float) -> dict[str, Any]:
         "feasible": None if feasible is None else bool(feasible),
         "seconds": round(seconds, 3),
         "missed": missed,
+        **headline(heads),
+    }
+
+
+def headline(loads: Iterable[Sequence[float | None]]) -> dict[str, float | None]:
+    """The two figures that stand beside a trial's score, over all its workloads.
+
+    Args:
+        loads: Of each workload its weight, output TPS and TTFT P90 in seconds.
+
+    Returns:
+        ``output_tps``, weighted as the score is, and ``ttft_p90_s``, the longest; None where a
+        workload has none, or where nothing was measured.
+    """
+    rows = list(loads)
+    whole = [(w, tps) for w, tps, _ in rows if w is not None and tps is not None]
+    waits = [ttft for *_, ttft in rows if ttft is not None]
+    total = sum(weight for weight, _ in whole)
+    known = rows and len(whole) == len(rows) and total > 0
+    return {
+        "output_tps": sum(w * tps for w, tps in whole) / total if known else None,
+        "ttft_p90_s": max(waits) if rows and len(waits) == len(rows) else None,
     }
 
 

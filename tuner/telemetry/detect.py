@@ -69,13 +69,13 @@ def detect(
 
 def _open(opener: Callable[[], DeviceSource]) -> DeviceSource:
     source = opener()
+    shown = False
     try:
-        shown = source.devices()
-    except TelemetryLost:
-        source.close()
-        raise
+        shown = bool(source.devices())
+    finally:
+        if not shown:
+            source.close()
     if not shown:
-        source.close()
         raise TelemetryLost(f"{source.kind} shows no device")
     return source
 

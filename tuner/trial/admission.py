@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from tuner.build import Recipe, load_recipe, model_names
+from tuner.build import Recipe, find_recipe, load_recipe, model_names
+from tuner.errors import RecipeError
 from tuner.launch import ports
 from tuner.spec import SearchSpace
-from tuner.spec.settings import ModelChoice
+from tuner.spec.mends import meant, nearest
+from tuner.spec.outcomes import outcomes
+from tuner.spec.settings import ModelChoice, recipe_name
 from tuner.spec.strict_yaml import Place
 from tuner.trial.profiled import SWITCH
 
@@ -27,6 +29,7 @@ def check_targets(space: SearchSpace) -> None:
         RecipeError: When a recipe cannot be accepted.
     """
     _check_makers(space)
+    _check_recipes(space)
     recipes = tuple(map(load_recipe, space.recipes))
     _check_drops(space, recipes)
     for recipe in recipes:
@@ -35,10 +38,34 @@ def check_targets(space: SearchSpace) -> None:
         _check_flags(space, recipe)
         for place, name in _variables(space):
             if recipe.spec.knows.env and not recipe.knows_env(name):
-                mend = f"known are {', '.join(recipe.spec.knows.env)}"
                 raise space.source.error(
-                    place, f"recipe {recipe.name} knows no variable {name}", mend
+                    place,
+                    f"recipe {recipe.name} knows no variable {name}",
+                    meant(name, recipe.spec.knows.env),
                 )
+
+
+def _check_recipes(space: SearchSpace) -> None:
+    """Refuse a recipe that is not there, at the line that names it."""
+    places: list[tuple[Place, str]] = [(("engine", "recipe"), space.engine.recipe)]
+    for section, key, declared in (
+        ("parameters", "choices", space.parameters),
+        ("computed", "value", space.computed),
+    ):
+        for name, target in declared.items():
+            if target.setting == "recipe":
+                texts = outcomes(space.document, name)
+                places += [((section, name, key), text) for text in texts]
+    for place, text in places:
+        try:
+            find_recipe(recipe_name(text, space.source))
+        except RecipeError as error:
+            said = (
+                f"{error.message.removesuffix(' here')} in {error.file}"
+                if error.file
+                else error.message
+            )
+            raise space.source.error(place, said, error.mend) from error
 
 
 def _check_makers(space: SearchSpace) -> None:
@@ -137,8 +164,8 @@ def _check_flags(space: SearchSpace, recipe: Recipe) -> None:
     forms = {_bare(flag) for flag in known}
     for place, flag in _flags(space):
         if _bare(flag) not in forms:
-            near = difflib.get_close_matches(flag, sorted(known), n=1)
-            mend = f"did you mean {near[0]}?" if near else "see the recipe's own list of flags"
+            near = nearest(flag, sorted(known))
+            mend = f"did you mean {near}?" if near else "see the recipe's own list of flags"
             raise space.source.error(place, f"recipe {recipe.name} knows no flag {flag}", mend)
 
 

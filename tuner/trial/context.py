@@ -31,7 +31,7 @@ class Study:
         space: Its search space.
         context: What expressions of the space may name.
         folder: Its folder in the state folder.
-        engines: Built engines by recipe.
+        engines: Built engines, by the names that deployments give them.
         models: Model folders by the name that the space gives them.
         launcher: Starts its engines.
         hardware: The machine.

@@ -155,12 +155,22 @@ def provenance(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, Any]
         "verdict": trial.verdict,
         "score": trial.score,
         "decision": decided(ledger, row),
-        "engines": {
-            n: {"digest": e["digest"], "recipe": e["recipe"]}
-            for n, e in row.facts["engines"].items()
-        },
+        "engine": _engine(row, Deployment.from_json(trial.deployment)),
         "secrets": trial.deployment.get("secrets", {}),
         "tuner": row.facts["tuner"],
+    }
+
+
+def _engine(row: StudyRow, deployment: Deployment) -> dict[str, Any]:
+    """The engine that a deployment needs: what it was built from, and what it is."""
+    engine = engine_of(row, deployment)
+    return {
+        "recipe": engine.recipe,
+        "digest": engine.digest,
+        "vllm": engine.fingerprint.vllm,
+        "torch": engine.fingerprint.torch,
+        "python": engine.fingerprint.python,
+        "image": None if engine.image is None else {"chosen": deployment.image, "is": engine.image},
     }
 
 

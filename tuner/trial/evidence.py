@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tuner.errors import UserError
+from tuner.errors import UserError, on_purpose
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
@@ -110,7 +110,8 @@ class Ending:
 
     def break_off(self, error: BaseException) -> None:
         """Remember that an error of ours, and nothing of the engine's, ended the trial."""
-        self.cancelled = isinstance(error, KeyboardInterrupt | UserError)
+        causes = on_purpose(error) or (error,)
+        self.cancelled = all(isinstance(cause, KeyboardInterrupt | UserError) for cause in causes)
         self.interrupted = not self.cancelled
 
     def note_exit(self, found: Exit | None) -> None:

@@ -56,7 +56,7 @@ class Foresight:
     # --- the engine's word -----------------------------------------------------------------------
 
     def _engine(self, deployment: Deployment) -> dict[str, Any] | None:
-        engine = self._study.engines[deployment.recipe]
+        engine = self._study.engines[deployment.engine]
         model = model_path(engine, self._study.models[deployment.model])
         answer = self._asker(deployment).ask(
             ["--model", model, *deployment.argv],
@@ -73,7 +73,7 @@ class Foresight:
         return judgement_json(found) if found.teaches else None
 
     def _asker(self, deployment: Deployment) -> Preflight:
-        where = (deployment.recipe, deployment.model)
+        where = (deployment.engine, deployment.model)
         if where not in self._askers:
             self._askers[where] = preflight(self._study, deployment)
         return self._askers[where]

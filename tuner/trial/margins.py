@@ -41,7 +41,7 @@ class Margins:
 
     def request(self, deployment: Deployment) -> MemoryRequest:
         """What a deployment asks of memory."""
-        engine = self.study.engines[deployment.recipe]
+        engine = self.study.engines[deployment.engine]
         return parse_request(
             deployment.argv,
             environment(dict(engine.env), deployment),
@@ -105,7 +105,7 @@ class Margins:
 
         A trial that was told does not change any more, so it is read once.
         """
-        wanted, fresh = (deployment.recipe, deployment.model), []
+        wanted, fresh = (deployment.engine, deployment.model), []
         over = True
         for trial in self._fresh():
             found = self._start_of(trial)
@@ -132,12 +132,12 @@ class Margins:
         return ledger.trials(study, after=self._over)
 
     def _start_of(self, trial: TrialRow) -> tuple[tuple[str, str], Start] | None:
-        """The recipe and the model of a start and what it showed; None where it showed nothing."""
+        """The engine and the model of a start and what it showed; None where it showed nothing."""
         said = self._said.get(trial.number)
         if trial.metrics is None or said is None:
             return None
         other = Deployment.from_json(trial.deployment)
-        return (other.recipe, other.model), self._start(trial, other, said)
+        return (other.engine, other.model), self._start(trial, other, said)
 
     def _start(self, trial: TrialRow, deployment: Deployment, said: dict[str, Any]) -> Start:
         watched = (trial.metrics or {})["telemetry"]

@@ -141,11 +141,12 @@ def _absent(space: SearchSpace) -> Iterator[str]:
 
 
 def _commands(space: SearchSpace, starts: tuple[Preview, ...]) -> Iterator[str]:
-    for recipe in map(load_recipe, space.recipes):
+    for choice in space.engines:
+        recipe = load_recipe(choice.recipe)
         engine = foresee(recipe, launch=space.engine.launch)
         if space.engine.launch == "docker":
             image = recipe.spec.base.image
-            name = image.ref if image else "the image you have"
+            name = choice.image or (image.ref if image else "the image you have")
             yield f"recipe {recipe.name}: in a container of {name}, the model seen as {MODEL_INSIDE}"
         elif engine.digest is not None:
             state = "built" if engine.built else "not built yet"

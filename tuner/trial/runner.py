@@ -115,8 +115,12 @@ class TrialRunner:
         study = self._study
         devices = self._devices(trial)
         before = self._rest.require_clean(devices)
+        engine = study.engines[Deployment.from_json(trial.deployment).engine]
         trial = self._advance(
-            trial, Stage.STARTING, say={"origin": trial.origin, "params": trial.params}
+            trial,
+            Stage.STARTING,
+            {"engine": engine.digest},
+            say={"origin": trial.origin, "params": trial.params},
         )
         plan = launch_plan(study, trial)
         intent = study.launcher.prepare(plan)
@@ -130,7 +134,7 @@ class TrialRunner:
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
         study, deployment = self._study, Deployment.from_json(trial.deployment)
-        engine = study.engines[deployment.recipe]
+        engine = study.engines[deployment.engine]
         env = {**environment(dict(engine.env), deployment), **study.device_env}
         return used_devices(engine, study.hardware.devices, env)
 

@@ -39,7 +39,7 @@ def _scrub(path: Path, redact: Redactor) -> bool:
     stream, digests = RedactedStream(redact), (hashlib.sha256(), hashlib.sha256())
     handle, beside = tempfile.mkstemp(dir=path.parent, prefix=".scrub-")
     try:
-        with path.open("rb") as old, os.fdopen(handle, "wb") as new:
+        with os.fdopen(handle, "wb") as new, path.open("rb") as old:
             os.fchmod(new.fileno(), stat.S_IMODE(os.fstat(old.fileno()).st_mode))
             raw = b"-"
             while raw:

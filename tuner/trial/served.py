@@ -24,7 +24,7 @@ def engine_of(row: StudyRow, deployment: Deployment) -> Engine:
     Raises:
         UserError: When the study has built none yet.
     """
-    found = row.facts.get("engines", {}).get(deployment.recipe)
+    found = row.facts.get("engines", {}).get(deployment.engine)
     if found is None:
         raise UserError(f"study {row.name} has built no engine yet, so there is nothing to export")
     return Engine.from_json(found)

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -14,14 +14,14 @@ from typing import Literal, TypeVar
 
 from tuner import __version__, spec
 from tuner.build import Engine, Progress, build_engine, make_model
-from tuner.errors import NothingFeasible, TunerError, UserError
+from tuner.errors import NothingFeasible, TunerError, UserError, ungrouped
 from tuner.launch.base import Launcher
 from tuner.launch.identity import myself
 from tuner.launch.kinds import launchers
 from tuner.score.gates import Gate
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
-from tuner.spec.settings import ModelChoice
+from tuner.spec.settings import EngineChoice, ModelChoice
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
 from tuner.store.queue import Queue
@@ -119,7 +119,8 @@ def _held(
 ) -> Decision | None:
     try:
         ledger.set_status(row.id, "running")
-        decision = _decided(ledger, row, voice, wishes, devices)
+        with ungrouped():
+            decision = _decided(ledger, row, voice, wishes, devices)
     except NothingFeasible as error:
         ledger.set_status(row.id, "finished", str(error), exit_code=error.exit_code)
         raise
@@ -189,15 +190,13 @@ def _with_devices(
     study: Study, devices: Sequence[str] | None, job: Callable[[Study], T]
 ) -> T | None:
     """Do something with a study while its devices are held; what looks at them is closed then."""
-    names = devices or needed(
-        study.space, study.hardware.devices, on_devices=uses_devices(study.space)
-    )
-    holder = {"study": study.row.name, "state": str(study.ledger.folder)}
-    with (
-        closing(study.devices),
-        hold_devices(names, holder, study.voice, study.wishes) as held,
-    ):
-        return job(study) if held else None
+    with closing(study.devices):
+        names = devices or needed(
+            study.space, study.hardware.devices, on_devices=uses_devices(study.space)
+        )
+        holder = {"study": study.row.name, "state": str(study.ledger.folder)}
+        with hold_devices(names, holder, study.voice, study.wishes) as held:
+            return job(study) if held else None
 
 
 class _ToldToStop(Exception):
@@ -238,40 +237,45 @@ def _prepare(
 ) -> Study:
     check_targets(space)
     check_models(space)
-    engines = {name: _build(name, space.engine.launch, voice, wishes) for name in space.recipes}
+    launch = space.engine.launch
+    engines = {choice.name: _build(choice, launch, voice, wishes) for choice in space.engines}
     devices = detect().source
-    hardware = detect_hardware(devices)
-    if only is not None:
-        chosen = tuple(d for d in hardware.devices if d.key in only)
-        hardware = replace(hardware, devices=chosen)
-    any_engine = next(iter(engines.values()))
-    models = {model.name: _model(space, model, any_engine) for model in space.models}
-    ledger.add_facts(
-        row.id,
-        {
-            "tuner": __version__,
-            "hardware": hardware.as_json(),
-            "engines": {name: e.as_json() for name, e in engines.items()},
-            "models": {name: str(path) for name, path in models.items()},
-        },
-    )
-    return Study(
-        ledger=ledger,
-        row=row,
-        space=space,
-        context=context_of(space, hardware),
-        folder=study_folder(ledger, row.name),
-        engines=engines,
-        models=models,
-        launcher=kinds[space.engine.launch],
-        hardware=hardware,
-        devices=devices,
-        gates=gates_of(space),
-        weights=weights_of(space),
-        voice=voice,
-        wishes=wishes,
-        device_env=device_env(hardware) if only is not None else {},
-    )
+    with ExitStack() as opened:
+        opened.callback(devices.close)
+        hardware = detect_hardware(devices)
+        if only is not None:
+            chosen = tuple(d for d in hardware.devices if d.key in only)
+            hardware = replace(hardware, devices=chosen)
+        any_engine = next(iter(engines.values()))
+        models = {model.name: _model(space, model, any_engine) for model in space.models}
+        ledger.add_facts(
+            row.id,
+            {
+                "tuner": __version__,
+                "hardware": hardware.as_json(),
+                "engines": {name: e.as_json() for name, e in engines.items()},
+                "models": {name: str(path) for name, path in models.items()},
+            },
+        )
+        study = Study(
+            ledger=ledger,
+            row=row,
+            space=space,
+            context=context_of(space, hardware),
+            folder=study_folder(ledger, row.name),
+            engines=engines,
+            models=models,
+            launcher=kinds[space.engine.launch],
+            hardware=hardware,
+            devices=devices,
+            gates=gates_of(space),
+            weights=weights_of(space),
+            voice=voice,
+            wishes=wishes,
+            device_env=device_env(hardware) if only is not None else {},
+        )
+        opened.pop_all()  # whoever works with the study closes them
+    return study
 
 
 def context_of(space: SearchSpace, hardware: Hardware) -> Context:
@@ -318,21 +322,21 @@ def _model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:
 
 
 def _build(
-    recipe: str, launch: Literal["process", "docker"], voice: Voice, wishes: Wishes
+    choice: EngineChoice, launch: Literal["process", "docker"], voice: Voice, wishes: Wishes
 ) -> Engine:
     def hear(progress: Progress) -> None:
         if wishes.ending:
             raise _ToldToStop
         voice.say(
             "build",
-            recipe=recipe,
+            recipe=choice.name,
             step=progress.step,
             place=progress.number,
             of=progress.total,
             line=progress.line,
         )
 
-    return build_engine(recipe, progress=hear, launch=launch)
+    return build_engine(choice.recipe, progress=hear, launch=launch, image=choice.image)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def launch_plan(study: Study, trial: TrialRow) -> LaunchPlan:
         UserError: When a secret that the deployment names is not set.
     """
     deployment = Deployment.from_json(trial.deployment)
-    engine = study.engines[deployment.recipe]
+    engine = study.engines[deployment.engine]
     model = model_path(engine, study.models[deployment.model])
     folder = study.trial_folder(trial.number, trial.attempt)
     return LaunchPlan(
@@ -95,7 +95,7 @@ def container_plan(engine: Engine, model: Path, deployment: Deployment) -> Conta
 
 def preflight(study: Study, deployment: Deployment) -> Preflight:
     """A warm process that answers for the deployment's engine and model, wherever the engine is."""
-    engine = study.engines[deployment.recipe]
+    engine = study.engines[deployment.engine]
     folder = study.models[deployment.model]
     bare = Deployment(
         deployment.recipe, deployment.model, deployment.launch, (), (), deployment.served_name

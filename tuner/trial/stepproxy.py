@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tuner.fidelity.asked import Asked, LengthsUnknown, asked
 from tuner.fidelity.blocks import PoolTooSmall
 from tuner.fidelity.evidence import Predicted
 from tuner.fidelity.simulate import Scheduler
-from tuner.fidelity.simulator import Abstention, Candidate, from_steps
+from tuner.fidelity.simulator import Abstention, Candidate, Simulator, from_steps
 from tuner.fidelity.steplog import steps_of_log
 from tuner.fidelity.steptime import Setting, StepRecord
 from tuner.launch.base import LOG_NAME
+from tuner.load.plan import Plan
+from tuner.spec import Point
 from tuner.spec.deployment import Deployment
+from tuner.spec.flags import STEP_FLAG
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
 
-STEP_FLAG = "--enable-logging-iteration-details"
-VERSION = "steps-1"
+VERSION = "steps-2"
 """The proxy's name and version: another one has its trust to earn anew."""
 
 _SEQS, _TOKENS, _RANKS = "--max-num-seqs", "--max-num-batched-tokens", "--tensor-parallel-size"
@@ -46,53 +48,68 @@ class StepProxy:
     study: Study
     _steps: dict[Setting, list[list[StepRecord]]] = field(default_factory=dict)
     _axes: dict[str, frozenset[str]] = field(default_factory=dict)
+    _pools: dict[_Kind, _Pool] = field(default_factory=dict)
+    _fitted: Simulator | None = None
+    _asked: tuple[Plan, Asked] | None = None
 
-    def speaks(self, trial: TrialRow) -> bool:
-        """Whether a trial's engine logs its steps."""
-        return STEP_FLAG in Deployment.from_json(trial.deployment).argv
+    def speaks(self, deployment: Deployment) -> bool:
+        """Whether a deployment's engine logs its steps."""
+        return STEP_FLAG in deployment.argv
 
     def learn(self, trial: TrialRow) -> None:
         """Learn the steps of a trial that was measured."""
         engine = self._engine(trial)
         if engine is None:
             return
-        steps = steps_of_log(engine.lines, pool_tokens=engine.pool_tokens)
+        steps = steps_of_log(engine.lines, pool_tokens=engine.pool.tokens)
         if not steps:
             return
-        candidate = self._candidate(trial, engine)
+        deployment = Deployment.from_json(trial.deployment)
+        candidate = self._candidate(trial.params, deployment, engine.pool)
         if isinstance(candidate, str):
             return
+        self._pools[_kind(candidate.setting, candidate.other)] = engine.pool
+        self._fitted = None
         starts = self._steps.setdefault(candidate.setting, [])
         starts.append(steps)
         del starts[:-_RECENT]
         for name, value in candidate.other.items():
             self._axes[name] = self._axes.get(name, frozenset()) | {value}
 
-    def predict(self, trial: TrialRow) -> Predicted | str:
-        """What a trial should come to, by those that were learnt; else why nothing can be said."""
-        engine = self._engine(trial)
-        if engine is None:
-            return "its log does not say the size of the KV pool"
-        candidate = self._candidate(trial, engine)
+    def predict(self, params: Point, deployment: Deployment) -> Predicted | str:
+        """What a point should come to, by trials that were learnt; else why nothing can be said.
+
+        Nothing of the point's own start is used, so it is the same before that and after it. Its KV
+        pool is taken to be that of the newest start of its layout and of its other values.
+        """
+        setting, other = _setting(deployment), self._other(params)
+        pool = self._pools.get(_kind(setting, other))
+        if pool is None:
+            shown = " ".join([setting.layout, *(f"{k}={v}" for k, v in sorted(other.items()))])
+            return f"the KV pool of {shown} was never seen"
+        candidate = self._candidate(params, deployment, pool)
         if isinstance(candidate, str):
             return candidate
         load = self._load()
         if isinstance(load, str):
             return load
-        records = {s: [r for start in starts for r in start] for s, starts in self._steps.items()}
         try:
-            found = from_steps(records, self._axes).predict(
-                candidate, load, weights=self.study.weights
-            )
+            found = self._fit().predict(candidate, load, weights=self.study.weights)
         except (PoolTooSmall, ValueError, RuntimeError) as error:
             return str(error)  # a fit that fails says nothing
         if isinstance(found, Abstention):
             return found.why
-        setting = candidate.setting
         layout = f"{setting.layout} {setting.variant}".strip()
         return (
             Predicted(layout=layout, value=found.score) if found.score > 0 else "it came to nothing"
         )
+
+    def _fit(self) -> Simulator:
+        """The simulator by all that was learnt; fitted anew once something is."""
+        if self._fitted is None:
+            records = {s: list(itertools.chain(*starts)) for s, starts in self._steps.items()}
+            self._fitted = from_steps(records, self._axes)
+        return self._fitted
 
     # --- a trial as the simulator sees it --------------------------------------------------------
 
@@ -109,36 +126,33 @@ class StepProxy:
             return None
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         block = next((int(m[1]) for line in lines if (m := _BLOCK.search(line))), None)
-        return _Engine(lines, int(pool), block)
+        return _Engine(lines, _Pool(int(pool), block))
 
-    def _candidate(self, trial: TrialRow, engine: _Engine) -> Candidate | str:
-        deployment = Deployment.from_json(trial.deployment)
-        argv, env = deployment.argv, dict(deployment.env)
+    def _candidate(self, params: Point, deployment: Deployment, pool: _Pool) -> Candidate | str:
+        argv = deployment.argv
         seqs, tokens = _number(argv, _SEQS), _number(argv, _TOKENS)
         if seqs is None or tokens is None:
             return f"{_SEQS if seqs is None else _TOKENS} is left to the engine"
         unit = _number(argv, "--block-size") or (16 if self.study.hardware.devices else 128)
-        block = engine.block or unit
-        ranks, eager = _number(argv, _RANKS) or 1, _EAGER in argv
-        variant = " ".join(f"{k}={v}" for k, v in sorted(env.items()) if k.startswith("ENGINEX_"))
+        block = pool.block or unit
         return Candidate(
-            Setting(f"tp{ranks}{' eager' if eager else ''}", variant, ranks, eager),
+            _setting(deployment),
             Scheduler(
                 seqs,
                 tokens,
-                blocks=engine.pool_tokens // block,
+                blocks=pool.tokens // block,
                 block_tokens=block,
                 prefix_caching="--no-enable-prefix-caching" not in argv,
                 chunked_prefill="--no-enable-chunked-prefill" not in argv,
-                state_tokens=0 if engine.block is None else unit,
+                state_tokens=0 if pool.block is None else unit,
             ),
-            self._other(trial),
+            self._other(params),
         )
 
-    def _other(self, trial: TrialRow) -> dict[str, str]:
+    def _other(self, params: Point) -> dict[str, str]:
         """All that is varied and that the simulator has no model of."""
         found = {}
-        for name, value in trial.params.items():
+        for name, value in params.items():
             target = self.study.space.parameters[name]
             kernel = target.env is not None and target.env.startswith("ENGINEX_")
             if target.flag not in _MODELLED and not kernel:
@@ -149,25 +163,48 @@ class StepProxy:
         plans = [plan for prepared in self.study.plans.values() for plan in prepared.levels]
         if len(plans) != 1:
             return "it knows loads of one plan"
-        try:
-            return asked(plans[0], verbatim=False)
-        except LengthsUnknown as error:
-            return str(error)
+        if self._asked is None or self._asked[0] is not plans[0]:
+            try:
+                self._asked = plans[0], asked(plans[0], verbatim=False)
+            except LengthsUnknown as error:
+                return str(error)
+        return self._asked[1]
+
+
+_Kind = tuple[str, tuple[tuple[str, str], ...]]
+"""What a KV pool's size hangs on: the layout, and every value that the simulator has no model of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    """The KV pool of a start.
+
+    Attributes:
+        tokens: Tokens that it holds.
+        block: Tokens of a block, where a hybrid model made it larger.
+    """
+
+    tokens: int
+    block: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Engine:
-    """What an engine's own log says of it.
-
-    Attributes:
-        lines: The log.
-        pool_tokens: Tokens that the KV pool holds.
-        block: Tokens of a block, where a hybrid model made it larger.
-    """
+    """What an engine's own log says of it: its lines, and its KV pool."""
 
     lines: Sequence[str]
-    pool_tokens: int
-    block: int | None
+    pool: _Pool
+
+
+def _setting(deployment: Deployment) -> Setting:
+    argv, env = deployment.argv, dict(deployment.env)
+    ranks, eager = _number(argv, _RANKS) or 1, _EAGER in argv
+    variant = " ".join(f"{k}={v}" for k, v in sorted(env.items()) if k.startswith("ENGINEX_"))
+    return Setting(f"tp{ranks}{' eager' if eager else ''}", variant, ranks, eager)
+
+
+def _kind(setting: Setting, other: Mapping[str, str]) -> _Kind:
+    return setting.layout, tuple(sorted(other.items()))
 
 
 def _number(argv: Sequence[str], flag: str) -> int | None:

@@ -21,6 +21,7 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.spec.levels import REAL
+from tuner.store.ledger import Said
 from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
@@ -33,6 +34,7 @@ from tuner.trial.finals import Finals
 from tuner.trial.foresight import Foresight
 from tuner.trial.known import KnownTrials
 from tuner.trial.margins import CONSTRAINT, Margins
+from tuner.trial.ordering import Ordering
 from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats
@@ -65,9 +67,10 @@ class StudyRunner:
 
     Args:
         study: The study and all that it has at hand.
+        shadow: A proxy and its gate; left out, the step simulator.
     """
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, shadow: Shadow | None = None) -> None:
         self._study = study
         self._runner = TrialRunner(study)
         self._known = KnownTrials(study.ledger, study.row.id)
@@ -76,7 +79,8 @@ class StudyRunner:
         self._finals = Finals(study, again=self.again, offer=self._offer)
         self._climbing = Climbing(study.ledger, study.row.id, study.space)
         self._entry = REAL
-        self._shadow = Shadow(study, StepProxy(study))
+        self._shadow = shadow or Shadow(study, StepProxy(study))
+        self._ordering = Ordering(study, self._shadow)
         self._began = time.monotonic()
         self._sampler = self._new_sampler()
 
@@ -119,7 +123,7 @@ class StudyRunner:
             return None
         decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
         self._say_levels()
-        self._shadow.say()
+        self._shadow.conclude(self._study.ledger.trial(self._study.row.id, decision.winner))
         self._study.voice.say("decision", **decision.as_json())
         if not any(t.feasible for t in self._trials()):
             raise NothingFeasible(
@@ -131,6 +135,7 @@ class StudyRunner:
         self._entry = self._climbing.entry
         self._sampler.restore(self._told_history())
         self._shadow.restore(self._trials())
+        self._ordering.restore()
         # A profile belongs to what is decided: it waits until that is known.
         self.take_up(lambda trial: trial.origin is not Origin.PROFILE)
 
@@ -188,15 +193,21 @@ class StudyRunner:
             if held is not None and self._turn_of_held():
                 self._climb(held)
                 continue
-            chosen = self._sampler.ask(len(self._trials()), self._known.taken())
-            if chosen is None and held is not None:
+            found = self._ordering.next(
+                self._sampler, len(self._trials()), self._known.taken(), self._is_last
+            )
+            if found is None and held is not None:
                 self._climb(held)
                 continue
-            if chosen is None:
+            if found is None:
                 self._study.voice.say("note", text="every point of the space was tried")
                 break
+            chosen = found.assignment
             ran = self._offer(
-                Origin.SEARCH, point(self._study.space, chosen, self._study.context), chosen
+                Origin.SEARCH,
+                point(self._study.space, chosen, self._study.context),
+                chosen,
+                found.beside,
             )
             rejected = 0 if ran else rejected + 1
         if not self._stopped:
@@ -243,9 +254,11 @@ class StudyRunner:
         """Run a trial that somebody else has planned, and tell it."""
         self._run(trial)
 
-    def _offer(self, origin: Origin, wanted: Point, chosen: Assignment) -> bool:
+    def _offer(
+        self, origin: Origin, wanted: Point, chosen: Assignment, beside: Sequence[Said] = ()
+    ) -> bool:
         """Plan a point and take it on; whether it ran."""
-        return self._take(self._plan(origin, wanted, chosen))
+        return self._take(self._plan(origin, wanted, chosen, beside))
 
     def _take(self, trial: TrialRow) -> bool:
         """Run a planned trial, unless it can be known beforehand that it cannot run; whether it ran."""
@@ -267,17 +280,21 @@ class StudyRunner:
             return _rejection([rule.reason for rule in broken])
         return self._foresight.objection(Deployment.from_json(trial.deployment))
 
-    def _plan(self, origin: Origin, wanted: Point, chosen: Assignment | None = None) -> TrialRow:
+    def _plan(
+        self, origin: Origin, wanted: Point, chosen: Assignment, beside: Sequence[Said]
+    ) -> TrialRow:
         study = self._study
         deployment = resolve(study.space, wanted, study.context)
         trial = study.ledger.plan(
             study.row.id,
             origin=origin,
             params=dict(wanted),
-            assignment=dict(chosen or assignment(study.space, wanted, study.context)),
+            assignment=dict(chosen),
             deployment=deployment.as_json(),
+            beside=beside,
         )
         study.voice.say("plan", trial.number, origin=str(origin), params=trial.params)
+        self._shadow.handed(trial.number, beside)
         return trial
 
     def _run(self, trial: TrialRow) -> None:
@@ -409,15 +426,26 @@ class StudyRunner:
         Args:
             leave: For how many trials more there must then still be time.
         """
-        limits, now = self._study.wishes.limits(self._study.space.budget), self.spending()
-        typical = now.typical()
-        more = (1 + leave) * typical
-        needed = {"trials": now.trials + 1, "wall": now.wall + more, "engine": now.engine + more}
-        left = [limit - needed[name] for name, limit in limits.items()]
+        now = self.spending()
         self._study.voice.say(
-            "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=typical
+            "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=now.typical()
         )
-        return min(left, default=0.0) < 0
+        return not self._fit(now, 1, 1 + leave)
+
+    def _is_last(self) -> bool:
+        """Whether one more trial fits into the budget, and no second one."""
+        return not self._fit(self.spending(), 2, 2)
+
+    def _fit(self, now: Spending, trials: int, times: int) -> bool:
+        """Whether so many trials, and the time of so many, are left."""
+        limits = self._study.wishes.limits(self._study.space.budget)
+        more = times * now.typical()
+        needed = {
+            "trials": now.trials + trials,
+            "wall": now.wall + more,
+            "engine": now.engine + more,
+        }
+        return all(needed[name] <= limit for name, limit in limits.items())
 
 
 def told_history(trials: Sequence[TrialRow]) -> list[Told]:

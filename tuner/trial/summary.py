@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tuner.spec.deployment import Deployment
+from tuner.spec.deployment import Deployment, engine_name
+from tuner.store.overview import headline
 from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.command import server_command
 from tuner.trial.starting import MODEL_INSIDE
@@ -14,6 +15,13 @@ def failed_gates(trial: TrialRow) -> list[str]:
     """The figures whose gates a measured trial did not pass, in the order of the workloads."""
     workloads = (trial.metrics or {}).get("workloads", {})
     return [g["figure"] for w in workloads.values() for g in w["gates"] if not g["passed"]]
+
+
+def figures_beside(trial: TrialRow) -> dict[str, float | None]:
+    """Output TPS and TTFT P90 of a measured trial, as they stand beside its score in tables."""
+    workloads = (trial.metrics or {}).get("workloads", {}).values()
+    names = ("output_tps", "ttft_p90_s")
+    return headline([(w["weight"], *(w["figures"].get(name) for name in names)) for w in workloads])
 
 
 def margins(trial: TrialRow) -> dict[str, float | None]:
@@ -33,7 +41,8 @@ def command_of(row: StudyRow, trial: TrialRow) -> dict[str, Any]:
     The command is None while the study's engines are not built. Secrets stand there by name.
     """
     deployment = trial.deployment
-    engine = row.facts.get("engines", {}).get(deployment.get("recipe"))
+    name = engine_name(deployment.get("recipe", ""), deployment.get("image"))
+    engine = row.facts.get("engines", {}).get(name)
     model = row.facts.get("models", {}).get(deployment.get("model"))
     if engine is None or model is None:
         return {"command": None, "env": dict(deployment.get("env", {}))}

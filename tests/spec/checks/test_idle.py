@@ -16,7 +16,17 @@ TALK = "kind: conversations, conversations: 4, turn_tokens: 100, output_tokens: 
 OFFICIAL = "kind: official_like, "
 TP = "parameters: {tp: {flag: -tp, baseline: 1}}\n"
 
+LOGS = (
+    "engine: {recipe: cpu, model: {make: x}, flags: {--enable-logging-iteration-details: true}}\n"
+)
+
 PAIRS = [
+    ("search: {proxy: on}", f"{LOGS}search: {{proxy: on}}", "engines log"),
+    (
+        f"{LOGS}search: {{proxy: on, repeats: {{baseline: 1}}}}",
+        f"{LOGS}search: {{proxy: on, repeats: {{baseline: 2}}}}",
+        "shows no noise",
+    ),
     ("seed: 3\nsearch: {sampler: grid}", "seed: 3\nsearch: {sampler: random}", "seed"),
     (
         "search: {finalists: {count: 0, rounds: 2}}",

@@ -77,6 +77,21 @@ def _stream(
     )
 
 
+async def _opened(books: Books) -> Ledger:
+    """A reader of the ledger; one that is there too late for a client that has gone is closed."""
+    opening = asyncio.ensure_future(asyncio.to_thread(Ledger, books.state, write=False))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close)
+        raise
+
+
+def _close(opening: asyncio.Future[Ledger]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
+
+
 class Feed:
     """One client's stream.
 
@@ -108,7 +123,7 @@ class Feed:
     async def run(self) -> AsyncIterator[str]:
         """What the client is sent, until it goes or the daemon ends."""
         yield ": hello\n\n"
-        ledger = await asyncio.to_thread(Ledger, self._books.state, write=False)
+        ledger = await _opened(self._books)
         try:
             async with self._hub.watching() as watch:
                 while not watch.over:

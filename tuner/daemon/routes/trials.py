@@ -34,10 +34,20 @@ def list_trials(
     history: Annotated[  # noqa: FBT002 - a query, which has a name
         bool, Query(description="Also those of an earlier search space that do not fit it.")
     ] = False,
+    figures: Annotated[  # noqa: FBT002 - a query, which has a name
+        bool, Query(description="Also output TPS and TTFT, which takes as long again.")
+    ] = False,
 ) -> Response:
     """The trials of a study in a few words each, in the order of their numbers."""
     with here.books.read() as ledger:
-        found = briefs(ledger, ledger.study(study).id, after=after, limit=limit, history=history)
+        found = briefs(
+            ledger,
+            ledger.study(study).id,
+            after=after,
+            limit=limit,
+            history=history,
+            figures=figures,
+        )
     for one in found:
         one["family"] = family_of(one["verdict"], score=one["score"], feasible=one["feasible"])
     # Ten thousand rows that the ledger has checked are not checked once more.

@@ -1,4 +1,4 @@
-"""Cheaper levels, and a proxy in the shadow: how far this study showed that they can be trusted."""
+"""Cheaper levels, and a proxy: how far this study showed that they can be trusted."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tuner.quantity import format_seconds
-from tuner.report.blocks import Block, Heading, paragraph, table
+from tuner.report.blocks import Block, Bullets, Heading, paragraph, table, words
 from tuner.report.material import Material
+from tuner.report.sections.say import of_gate
 from tuner.report.text import one_line
 
 _HEAD = (
@@ -40,17 +41,14 @@ def levels(material: Material) -> Iterator[Block]:
 
 
 def proxy(material: Material) -> Iterator[Block]:
-    """What a proxy's predictions were worth beside the results; nothing where none were made."""
+    """What a proxy's predictions were worth beside the results, and what it was let do with them."""
     said = [event.data for event in material.events if event.kind == "proxy_report"]
     if not said:
         return
     found = said[-1]
+    acts = found.get("acts", False)
+    yield Heading("A proxy that may order the search" if acts else "A proxy in the shadow")
     shown = found["assessment"]
-    yield Heading("A proxy in the shadow")
-    would = {
-        "on": f"would have been trusted after {found['opened_after']} trials",
-        "disabled": f"would have been shut out: {one_line(str(found['closed_because']))}",
-    }.get(found["would_be"], f"would not have been trusted: {one_line(str(shown['why']))}")
     interval = found["tau_interval"]
     between = f" ({interval[0]:.2f} to {interval[1]:.2f})" if interval else ""
     rows = [
@@ -58,13 +56,52 @@ def proxy(material: Material) -> Iterator[Block]:
         ("tau-b over informative pairs", f"{shown['tau']:.2f}{between}, {shown['pairs']} pairs"),
         ("worst-tie regret", _share(shown["regret"])),
         ("error once calibrated", _share(shown["error"])),
-        ("by its own rule it", would),
+        *(_done(found) if acts else [("by its own rule it", _would(found))]),
     ]
     yield table(("", "the step simulator"), rows)
+    if not acts:
+        yield paragraph(
+            "Each prediction was made from the steps of earlier trials alone. They stood beside the "
+            "results and changed nothing: no order, no score, no winner."
+        )
+        return
     yield paragraph(
-        "Each prediction was made from the steps of earlier trials alone. They stood beside the "
-        "results and changed nothing: no order, no score, no winner."
+        "Each prediction was made from the steps of earlier trials alone. While it was trusted it chose "
+        "which point ran next, and put off what it held for worse; it gave no score, rejected nothing "
+        "and named no winner."
     )
+    steps = [e for e in material.events if e.kind == "gate" and e.data["what"] in _STEPS]
+    if steps:
+        yield Bullets(tuple(words(one_line(of_gate(e))) for e in steps))
+
+
+_STEPS = frozenset({"opened", "audit", "closed"})
+
+
+def _would(found: Mapping[str, Any]) -> str:
+    return {
+        "on": f"would have been trusted after {found['opened_after']} trials",
+        "disabled": f"would have been shut out: {one_line(str(found['closed_because']))}",
+    }.get(
+        found["would_be"],
+        f"would not have been trusted: {one_line(str(found['assessment']['why']))}",
+    )
+
+
+def _done(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a proxy that may act did."""
+    if found["opened_after"] is None:
+        why = found["closed_because"] or found["assessment"]["why"]
+        return [("it was never trusted", one_line(str(why)))]
+    rows = [
+        ("it ordered the search after", f"{found['opened_after']} trials"),
+        ("audits", str(found["audits"])),
+        ("points put off", f"{found['deferred']}, {found['deferred_never_run']} of them never ran"),
+    ]
+    if found["closed_because"] is None:
+        return [*rows, ("at the end", "it was trusted still")]
+    shut = f"after {found['closed_after']} trials: {one_line(str(found['closed_because']))}"
+    return [*rows, ("it was shut out", shut)]
 
 
 def _row(row: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,7 @@ from tuner.report.blocks import (
     words,
 )
 from tuner.report.material import Material, missed
-from tuner.report.sections.say import number
+from tuner.report.sections.say import number, of_gate
 from tuner.report.text import AS_BASELINE, changes, clean, one_line
 from tuner.store.rows import Event, Origin, TrialRow
 
@@ -37,6 +37,7 @@ _WORDS = frozenset(
         "retry",
         "quarantine",
         "note",
+        "gate",
         "decision",
         "study",
     }
@@ -133,7 +134,8 @@ def _line(proof: Mapping[str, Any]) -> str:
 
 def course(material: Material) -> Iterator[Block]:
     """What happened beside the trials, in the order of time."""
-    told = [words(strong(_at(e)), f" {_happened(e)}") for e in material.events if e.kind in _WORDS]
+    happened = [e for e in material.events if e.kind in _WORDS and e.data.get("what") != "ordered"]
+    told = [words(strong(_at(e)), f" {_happened(e)}") for e in happened]
     if told:
         yield Heading("Course of the work")
         yield Bullets(tuple(told))
@@ -160,6 +162,8 @@ def _happened(event: Event) -> str:
         case "decision":
             word = "a clear winner" if data.get("clear") else "the baseline is kept"
             text = f"decided: {word}, trial {data.get('winner')}"
+        case "gate":
+            text = of_gate(event)
         case "study":
             text = f"the study is {data.get('status')}" + (
                 f": {data['reason']}" if data.get("reason") else ""

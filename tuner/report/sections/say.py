@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tuner.store.rows import Event
+
 
 def number(value: float | None) -> str:
     """A number with as many digits as people read."""
@@ -17,3 +19,9 @@ def percent(part: float, *, sign: bool = True) -> str:
     digits = 0 if abs(part) >= 10 else 1
     text = f"{100 * part:+,.{digits}f}" if sign else f"{100 * part:,.{digits}f}"
     return f"{text} %"
+
+
+def of_gate(event: Event) -> str:
+    """What the gate of a proxy did, in a line; where it is about one trial, with its number."""
+    text = str(event.data["text"])
+    return f"trial {event.number}: {text}" if "point" in event.data else text

@@ -7,6 +7,7 @@ from tuner.spec.checks.engine import check_engine
 from tuner.spec.checks.export import check_export
 from tuner.spec.checks.groups import check_groups
 from tuner.spec.checks.idle import check_idle
+from tuner.spec.checks.image import check_image
 from tuner.spec.checks.levels import check_levels
 from tuner.spec.checks.names import check_names
 from tuner.spec.checks.parameters import check_parameters
@@ -28,6 +29,7 @@ def check_document(document: SpaceDocument, source: Document) -> None:
     check_groups(document, source)
     check_names(document, source)
     check_parameters(document, source)
+    check_image(document, source)
     check_export(document, source)
     check_levels(document, source)
     check_idle(document, source)

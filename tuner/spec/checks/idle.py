@@ -12,7 +12,9 @@ from tuner.spec.checks.names import asked_names
 from tuner.spec.context import HARDWARE_FACTS
 from tuner.spec.document import SpaceDocument
 from tuner.spec.expression import parse
+from tuner.spec.flags import STEP_FLAG
 from tuner.spec.strict_yaml import Document, Place
+from tuner.spec.targets import claims
 from tuner.spec.values import json_text
 from tuner.spec.workload import (
     BucketTokens,
@@ -49,6 +51,7 @@ def idle(document: SpaceDocument) -> Iterator[Idle]:
     yield from _settings(document)
     yield from _repeats(document)
     yield from _early(document)
+    yield from _proxy(document)
     yield from _hardware(document)
     yield from _bundles(document)
     yield from _rules(document)
@@ -105,6 +108,20 @@ def _settings(document: SpaceDocument) -> Iterator[Idle]:
     if _written(deadlines, "silence") and deadlines.silence > deadlines.start:
         place = ("engine", "deadlines", "silence")
         yield place, "silence does nothing: start ends first", "make it shorter than start"
+
+
+def _proxy(document: SpaceDocument) -> Iterator[Idle]:
+    """A proxy that shall order the search and never hears of a step, or never knows the noise."""
+    place: Place = ("search", "proxy")
+    if document.search.proxy != "on":
+        return
+    tuned = {claim.what for claim in claims(document)}
+    if not document.engine.flags.get(STEP_FLAG) and f"flag {STEP_FLAG}" not in tuned:
+        said = "proxy: on does nothing: the step simulator learns from steps that engines log"
+        yield place, said, f"add engine: flags: {{{STEP_FLAG}: true}}"
+    elif document.search.repeats.baseline == 1:
+        said = "proxy: on does nothing: one start of the baseline shows no noise"
+        yield place, said, "write repeats: {baseline: 2} or more"
 
 
 def _repeats(document: SpaceDocument) -> Iterator[Idle]:

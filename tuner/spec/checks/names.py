@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from tuner.spec.complaint import nearest
 from tuner.spec.context import ASSUMED, workload_facts
 from tuner.spec.dependencies import CycleError, axis_order, computed_order
 from tuner.spec.document import SpaceDocument
 from tuner.spec.expression import parse
+from tuner.spec.mends import nearest
 from tuner.spec.strict_yaml import Document, Place
 
 
@@ -77,7 +77,7 @@ def _unknown(
     if name.startswith("workload.") and document.workloads is not None:
         names = ", ".join(f"workloads.{one}{name[8:]}" for one in document.workloads)
         return source.error(place, f"{name}: there are several workloads", f"write {names}")
-    guess = nearest(name, known)
+    guess = nearest(name, (*known, "true", "false", "null"))
     mend = f"did you mean {guess}?" if guess else f"text is quoted: '{name}'"
     return source.error(place, f"{name} is not a name that is known", mend)
 

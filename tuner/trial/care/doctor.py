@@ -81,10 +81,11 @@ def open_ledger(state: Path) -> tuple[Ledger | None, list[Finding]]:
         return None, [bad(check, str(error), _SAVE)]
     try:
         ledger.db.verify()
+        studies = len(ledger.studies())
     except (LedgerCorrupt, StateUnusable) as error:
         ledger.close()
         return None, [bad(check, str(error), _SAVE)]
-    return ledger, [ok(check, f"{len(ledger.studies())} studies; every row is as it was written")]
+    return ledger, [ok(check, f"{studies} studies; every row is as it was written")]
 
 
 _SAVE = (

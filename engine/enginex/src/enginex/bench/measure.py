@@ -26,6 +26,9 @@ __all__ = ["Measured", "Row", "measure"]
 _HOPELESS = 8.0
 """A variant that takes this many times as long as the best is not worth more than a few rounds."""
 _FEW = 3
+_SHORT = 16
+"""Below so many tokens a step is over in a few milliseconds, which any other process of the machine can double: it is
+run as often more as it has fewer tokens."""
 
 
 @dataclass(slots=True)
@@ -90,7 +93,7 @@ def measure(
         sets: Weight sets to rotate through.
         names: Variants.
         tokens: T.
-        rounds: How often each runs.
+        rounds: How often each runs; with fewer than 16 tokens 16 / T times as often.
         seed: Of the steps' inputs and the orders.
     """
     made = torch.Generator().manual_seed(seed * 1009 + tokens)
@@ -104,7 +107,7 @@ def measure(
         for name, once in warm.items()
     }
     best = min(warm.values())
-    for turn in range(rounds):
+    for turn in range(rounds * max(1, _SHORT // max(1, tokens))):
         in_turn = [name for name in names if turn < _FEW or warm[name] <= _HOPELESS * best]
         order.shuffle(in_turn)
         rates.append(_bandwidth(sets[at % len(sets)]))

@@ -135,6 +135,7 @@ class Trial {
           this.number + 1 < this.study.trials ? h("a.button", { href: link(this.name, this.number + 1) }, "Next") : null,
           trial.family === "good" && trial.origin !== "profile" ? exporter(this.name, trial.trial, "Export") : null,
           base ? h("a.button", { href: `#/study/${encodeURIComponent(this.name)}/compare/${base.trial}/${trial.trial}` }, "Compare with the baseline") : null)),
+      trial.proxy.map((did) => h("p.soft", {}, `Proxy: ${did}`)),
       trial.history ? h("p.notice.warn", {}, `It does not count any more: ${trial.history}`) : null);
   }
 
