@@ -115,7 +115,7 @@ def the_fastest_wins(state: Path, trials: list[dict[str, Any]]) -> None:
     assert {t["params"]["moe"] for t in searched} == {"loop", "native", "compiled"}
     fastest = max((t for t in searched if t["origin"] != "simpler"), key=lambda t: t["score"])
     stand_in = [t["trial"] for t in searched if t["origin"] == "simpler"]
-    decision = told(state, "status", "real-short")["decision"]
+    decision = told(state, "status", "real-short")[0]["decision"]
     (compared,) = decision["comparisons"]
     assert compared["number"] in {fastest["trial"], *stand_in}
     assert decision["clear"] == (compared["low"] is not None and compared["low"] > 1)
