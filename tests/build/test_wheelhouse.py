@@ -38,6 +38,7 @@ def _wheel(folder: Path, name: str) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
+@pytest.mark.slow
 def test_every_lock_file_is_fetched_once(
     make_recipe: Callable[..., Path], index: Path, cache: Path, tmp_path: Path
 ) -> None:

@@ -66,10 +66,12 @@ def test_status_says_that_nobody_won(state: Path) -> None:
     assert "  No clear winner: finalist 2 measured" in tuner(state, "status").stdout
 
 
-def test_trials_mark_the_winner(state: Path) -> None:
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_trials_mark_the_winner(state: Path, monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     decide(state, winner=2, clear=True)
     (line,) = (each for each in tuner(state, "trials", "one").stdout.splitlines() if "◀" in each)
-    assert line.split()[1:3] == ["2", "◀"]
+    assert line.strip("│ ").split()[:2] == ["2", "◀"]
 
 
 @pytest.mark.parametrize("command", ["stop", "pause"])

@@ -1,7 +1,7 @@
-"""The kernels inside the real engine: they answer as vLLM's own do, say that they ran, and the fastest wins.
+"""The kernels inside the real engine: they answer as vLLM's own do, and say that they ran.
 
-A start of the engine is what costs here. So the study over the variants is the run in which each one's answers and
-marker are looked at, and all engines but the one with two ranks are single processes, which start in half the time.
+Starting the engine is what costs here, and importing it is most of that. So one program answers for all variants, a
+fork for each, and only what is about servers and ranks starts one. The study over variants is in ``test_study.py``.
 """
 
 from __future__ import annotations
@@ -11,37 +11,30 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from tests.real.test_study import told
 from tuner.build import Engine, build_engine, load_recipe, make_model, measure_kernels
 from tuner.fidelity.steplog import read_steps
 from tuner.launch import ports, shm
 from tuner.load.endpoint import Endpoint
 from tuner.quality.agreement import agree
-from tuner.quality.answers import Sheet, ask_alone, ask_crowd, non_finite, sheet_from_json
+from tuner.quality.answers import PROMPTS, Sheet, ask_alone, ask_crowd, non_finite, sheet_from_json
 from tuner.quality.asking import Asker
 from tuner.spec.quality import Answers
-from tuner.store.ledger import Ledger
-from tuner.trial.entry import study_folder
-from tuner.trial.probing import REFERENCE
 from tuner.verdict import Evidence, ExitFacts, Verdict, judge, read_log
 from tuner.verdict.backends import marker_fields
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900), pytest.mark.xdist_group("engines")]
 
-SPACE = Path(__file__).parents[1] / "data" / "spaces" / "real_variants.yaml"
-STUDY = "real-variants"
+LONG = "a long text " * 40
 VARIANTS = ("compiled", "direct", "loop", "tokenwise", "bmm", "grouped", "auto")
 FLAGS = (
     *("--served-model-name", "llm", "--max-model-len", "8192", "--max-num-seqs", "4"),
@@ -117,7 +110,7 @@ def serve(engine: Engine, folder: Path, *flags: str, model: Path, **env: str) ->
     log = folder / "engine.log"
 
     async def ask(endpoint: Endpoint) -> Sheet:
-        asker = Asker(endpoint, long_text="a long text " * 40)
+        asker = Asker(endpoint, long_text=LONG)
         try:
             alone = await ask_alone(asker, 16, logprobs=True)
             return {**alone, **await ask_crowd(asker, 16, logprobs=True)}
@@ -136,118 +129,112 @@ def engine() -> Engine:
 
 
 @dataclass(frozen=True)
-class Studied:
-    """The study over the variants, when it is over.
+class Answered:
+    """What the engine answered and printed in each job, and what was measured for ``auto``."""
 
-    Attributes:
-        native: The answers of vLLM's own kernel, which all the others were held against.
-        policy: What was measured for `auto`: the variant by tokens, for the one shape.
-    """
-
-    state: Path
-    native: Sheet
+    served: dict[str, Served]
     policy: dict[str, str]
-
-    def trial(self, variant: str) -> dict[str, Any]:
-        """The trial of the search that ran a variant, with all that is known of it."""
-        (number,) = [
-            t["trial"]
-            for t in told(self.state, "trials", STUDY)
-            if t["params"] == {"moe": variant} and t["origin"] != "repeat"
-        ]
-        found: dict[str, Any] = told(self.state, "show", STUDY, str(number))
-        return found
-
-    def log(self, variant: str) -> str:
-        with Ledger(self.state, write=False) as ledger:
-            folder = study_folder(ledger, STUDY)
-        number = self.trial(variant)["trial"]
-        return (folder / f"trials/{number:04}/attempt-1/engine.log").read_text(errors="replace")
 
 
 @pytest.fixture(scope="module")
-def studied(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Studied:
-    folder = tmp_path_factory.mktemp("variants")
+def answered(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Answered:
+    """All variants, and another family of models by vLLM's own kernel and by ours."""
+    folder = tmp_path_factory.mktemp("answers")
     policy = folder / "policy.json"
-    model = make_model(engine, "tiny_hybrid")
-    measure_kernels(engine, model, policy=policy, options=["--tokens", "1,4", "--rounds", "5"])
-    space = folder / "space.yaml"
-    space.write_text(SPACE.read_text().replace("{policy}", str(policy)))
-    state = folder / "state"
-    words = [sys.executable, "-m", "tuner", "--state", str(state), "run", "--foreground"]
-    root = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    hybrid = make_model(engine, "tiny_hybrid")
+    other = qwen3_moe(engine, folder / "qwen3-moe")
+    measure_kernels(engine, hybrid, policy=policy, options=["--tokens", "1,4", "--rounds", "5"])
+    asked = {name: {"ENGINEX_MOE_TINY_IMPL": name} for name in VARIANTS}
+    asked["auto"]["ENGINEX_MOE_POLICY"] = str(policy)
+    watched = {"ENGINEX_MOE_TINY_IMPL": "compiled", "ENGINEX_NUMERIC_WATCH": "1"}
+    jobs = {
+        "native": (hybrid, {}),
+        **{name: (hybrid, env) for name, env in asked.items()},
+        "other native": (other, {}),
+        "other compiled": (other, watched),
+    }
+    served = _answer(engine, folder, jobs)
+    (entry,) = json.loads(policy.read_text())["entries"]
+    return Answered(served, entry["by_tokens"])
+
+
+def _answer(
+    engine: Engine, folder: Path, jobs: dict[str, tuple[Path, dict[str, str]]]
+) -> dict[str, Served]:
+    keep = {name: os.environ[name] for name in ("PATH", "HOME")}
+    given = {
+        "prompts": {"long": f"{LONG}\nSum it up.", **PROMPTS},
+        "tokens": 16,
+        "jobs": {
+            name: {
+                "model": str(model),
+                "env": env,
+                "log": str(folder / f"{name}.log"),
+                "out": str(folder / f"{name}.json"),
+            }
+            for name, (model, env) in jobs.items()
+        },
+    }
+    one = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}
     done = subprocess.run(
-        [*words, str(space)],
-        cwd=folder,
-        env={**os.environ, **root},
+        [str(engine.python), str(Path(__file__).parents[1] / "engine" / "answers.py")],
+        input=json.dumps(given),
+        env={**keep, **dict(engine.env), **one},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    with Ledger(state, write=False) as ledger:
-        (said,) = ledger.events(ledger.study(STUDY).id, kinds=(REFERENCE,))
-    (entry,) = json.loads(policy.read_text())["entries"]
-    return Studied(state, sheet_from_json(said.data["sheet"]), entry["by_tokens"])
+    logs = {name: (folder / f"{name}.log").read_text(errors="replace") for name in jobs}
+    assert done.returncode == 0, done.stderr[-2000:] + "".join(log[-1000:] for log in logs.values())
+    return {
+        name: Served(sheet_from_json(json.loads((folder / f"{name}.json").read_text())), log)
+        for name, log in logs.items()
+    }
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_answers_as_vllm_does_and_leaves_its_marker(
-    studied: Studied, variant: str
+    answered: Answered, variant: str
 ) -> None:
-    assert studied.trial("native")["origin"] == "baseline"
-    assert "[enginex]" not in studied.log("native")
-    trial = studied.trial(variant)
-    assert (trial["verdict"], trial["feasible"]) == ("healthy", True)
-    answers = trial["metrics"]["quality"]["answers"]
-    assert answers["compared"] == len(studied.native) > 0
-    assert answers["problem"] is None
-    log = Served({}, studied.log(variant))
-    (marker,) = [m for m in log.markers("moe") if "effective" in m]
+    native, found = answered.served["native"], answered.served[variant]
+    assert "[enginex]" not in native.log
+    assert len(native.answers) == 2 * (1 + len(PROMPTS))
+    assert agree(found.answers, native.answers, Answers()).problem is None
+    (marker,) = [m for m in found.markers("moe") if "effective" in m]
     assert marker["effective"] == variant
-    counted = log.markers("moe steps")[-1]
-    ours = variant != "auto" or set(studied.policy.values()) != {"native"}
+    counted = found.markers("moe steps")[-1]
+    ours = variant != "auto" or set(answered.policy.values()) != {"native"}
     assert (int(counted["tiny"]) > 0) == ours
 
 
-def test_auto_follows_what_was_measured_on_this_machine(studied: Studied) -> None:
-    (marker,) = [m for m in Served({}, studied.log("auto")).markers("moe") if "effective" in m]
+def test_auto_follows_what_was_measured_on_this_machine(answered: Answered) -> None:
+    (marker,) = [m for m in answered.served["auto"].markers("moe") if "effective" in m]
     # One token, and two to four, which take what was measured for four; native needs no entry.
-    uses = {"1": studied.policy["1"], "2-4": studied.policy["4"]}
-    if studied.policy["1"] == studied.policy["4"]:
-        uses = {"1-4": studied.policy["1"]}
+    uses = {"1": answered.policy["1"], "2-4": answered.policy["4"]}
+    if answered.policy["1"] == answered.policy["4"]:
+        uses = {"1-4": answered.policy["1"]}
     said = ",".join(f"{tokens}:{name}" for tokens, name in uses.items() if name != "native")
     assert marker["uses"] == (said or "nothing")
 
 
-def test_the_study_ends_with_the_fastest(studied: Studied) -> None:
-    """The slow ones need about twice as long for a step here; those that may win are within its noise."""
-    decision = told(studied.state, "status", STUDY)["decision"]
-    scores = {name: studied.trial(name)["score"] for name in ("native", *VARIANTS)}
-    (winner,) = [n for n in scores if studied.trial(n)["trial"] == decision["winner"]]
-    assert winner in {"native", "compiled", "auto"}
-    best = max(scores, key=lambda name: scores[name])
-    assert best in {"native", "compiled", "auto"}, scores
-    exported = (studied.state.parent / "export" / "computility-run.yaml").read_text()
-    assert ("ENGINEX_MOE_TINY_IMPL" in exported) == (winner != "native")
-
-
-def test_a_policy_of_another_machine_is_refused(
-    engine: Engine, studied: Studied, tmp_path: Path
-) -> None:
-    policy = json.loads((studied.state.parent / "policy.json").read_text())
-    policy["entries"][0]["device"] = "cpu:another"
-    other, log = tmp_path / "policy.json", tmp_path / "engine.log"
-    other.write_text(json.dumps(policy))
-    asked = {"ENGINEX_MOE_TINY_IMPL": "auto", "ENGINEX_MOE_POLICY": str(other)}
-    model = make_model(engine, "tiny_hybrid")
-    with (
-        pytest.raises(AssertionError, match=r"was measured on cpu:another and this is cpu:"),
-        running(engine, model, (), asked, log),
-    ):
-        pass
-    said = read_log(log.read_text().splitlines(keepends=True))
-    judgement = judge(Evidence(log=said, exit=ExitFacts(status=2)))
+def test_a_policy_of_another_machine_is_refused(engine: Engine, tmp_path: Path) -> None:
+    key = {"threads": 2, "dtype": "bf16", "experts": 64, "hidden": 256, "inter": 64, "topk": 8}
+    entry = {**key, "device": "cpu:another", "by_tokens": {"1": "compiled"}}
+    policy = tmp_path / "policy.json"
+    policy.write_text(json.dumps({"format": "enginex-policy/1", "entries": [entry]}))
+    asked = {"ENGINEX_MOE_TINY_IMPL": "auto", "ENGINEX_MOE_POLICY": str(policy)}
+    keep = {name: os.environ[name] for name in ("PATH", "HOME")}
+    done = subprocess.run(
+        [*engine.server, "--model", str(make_model(engine, "tiny_hybrid"))],
+        env={**keep, **dict(engine.env), **asked},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert f"{policy} was measured on cpu:another and this is cpu:" in done.stdout
+    said = read_log(done.stdout.splitlines(keepends=True))
+    judgement = judge(Evidence(log=said, exit=ExitFacts.from_code(done.returncode)))
     assert judgement.verdict is Verdict.FLAGS_REJECTED
 
 
@@ -271,16 +258,8 @@ def test_a_model_that_computes_nan_is_found_out(engine: Engine, tmp_path: Path) 
     assert judgement.verdict is Verdict.NON_FINITE
 
 
-def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
-    model = qwen3_moe(engine, tmp_path / "qwen3-moe")
-    plain = serve(engine, tmp_path, model=model)
-    found = serve(
-        engine,
-        tmp_path,
-        model=model,
-        ENGINEX_MOE_TINY_IMPL="compiled",
-        ENGINEX_NUMERIC_WATCH="1",
-    )
+def test_another_family_of_models(answered: Answered) -> None:
+    plain, found = answered.served["other native"], answered.served["other compiled"]
     assert agree(found.answers, plain.answers, Answers()).problem is None
     (marker,) = [m for m in found.markers("moe") if "effective" in m]
     assert (marker["effective"], marker["experts"]) == ("compiled", "16")
@@ -289,7 +268,7 @@ def test_another_family_of_models(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_two_ranks_with_all_instruments_on(
-    engine: Engine, studied: Studied, tmp_path: Path
+    engine: Engine, answered: Answered, tmp_path: Path
 ) -> None:
     records = tmp_path / "steps.jsonl"
     found = serve(
@@ -305,7 +284,7 @@ def test_two_ranks_with_all_instruments_on(
         VLLM_CPU_OMP_THREADS_BIND="0|1",
     )
     assert non_finite(found.answers) is None
-    assert agree(found.answers, studied.native, Answers()).problem is None
+    assert agree(found.answers, answered.served["native"].answers, Answers()).problem is None
     markers = [m for m in found.markers("moe") if "effective" in m]
     assert {m["rank"]: m["effective"] for m in markers} == {"0": "compiled", "1": "compiled"}
     assert len({m["pid"] for m in markers}) == 2

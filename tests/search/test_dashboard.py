@@ -73,6 +73,7 @@ def test_numbers_that_the_space_has_no_more_are_left_out(known: Layout) -> None:
     assert set(found.params) == {"moe", "batch", "part"}
 
 
+@pytest.mark.slow
 def test_a_file_holds_the_same_and_is_never_replaced(known: Layout, tmp_path: Path) -> None:
     file = tmp_path / "copy.db"
     one = Copied(POINT, 7.5, {}, 1.0, 2.0)
@@ -85,6 +86,7 @@ def test_a_file_holds_the_same_and_is_never_replaced(known: Layout, tmp_path: Pa
         copy_study("shown", known, [one], file)
 
 
+@pytest.mark.slow
 def test_a_study_of_the_ledger(tmp_path: Path) -> None:
     with Ledger(tmp_path / "state", write=True) as ledger:
         row = fill(ledger, "one", trials=30)

@@ -128,6 +128,7 @@ def test_the_work_of_all_sessions_counts_and_pauses_do_not(
         assert known.spending(5.0).wall == 42.0
 
 
+@pytest.mark.slow
 def test_a_large_ledger_is_a_small_one_many_times(tmp_path: Path) -> None:
     with Ledger(tmp_path / "state", write=True) as ledger:
         study = fill_large(ledger, "large", trials=300).id

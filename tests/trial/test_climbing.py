@@ -90,6 +90,7 @@ def test_a_level_that_agrees_spares_most_candidates_the_real_load(tmp_path: Path
     assert ran.seconds < 0.75 * plain.seconds
 
 
+@pytest.mark.slow
 def test_a_held_trial_has_no_score_and_neither_wins_nor_teaches_the_real_scale(ran: Ran) -> None:
     for trial in ran.held():
         assert (trial.score, trial.value, trial.metrics, trial.feasible) == (None,) * 3 + (False,)
@@ -104,6 +105,7 @@ def test_a_held_trial_has_no_score_and_neither_wins_nor_teaches_the_real_scale(r
     assert not (held - climbed) & {key(told.assignment) for told in told_history(ran.trials)}
 
 
+@pytest.mark.slow
 def test_the_sampler_learns_from_one_level_alone(ran: Ran) -> None:
     told = ran.told
     searched = [ran.trials[0], *ran.candidates()]
@@ -112,6 +114,7 @@ def test_the_sampler_learns_from_one_level_alone(ran: Ran) -> None:
         assert learnt.value == pytest.approx(agreeing(trial.params), rel=0.05)
 
 
+@pytest.mark.slow
 def test_baseline_its_repeats_anchors_and_audits_run_in_full(ran: Ran) -> None:
     measured = ran.trials_run.ran
     both = ["short", REAL]
@@ -225,6 +228,7 @@ def test_a_study_that_was_stopped_goes_on_as_if_it_had_not_been(
     ]
 
 
+@pytest.mark.slow
 def test_results_of_a_level_that_asked_something_else_do_not_count(ran: Ran) -> None:
     other = LEVELS.replace("conversations: 4", "turns: 1")
     with Ledger(ran.folder, write=False) as ledger:
@@ -235,6 +239,7 @@ def test_results_of_a_level_that_asked_something_else_do_not_count(ran: Ran) -> 
     assert ran.state.values("short")
 
 
+@pytest.mark.slow
 def test_the_levels_are_said_with_what_they_cost_and_held(ran: Ran) -> None:
     short, real = ran.said[-1]
     assert (short["level"], real["level"]) == ("short", REAL)

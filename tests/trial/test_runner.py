@@ -71,6 +71,7 @@ def test_what_breaks_a_trial_off_is_not_the_trials_end(
         assert trial.metrics is not None
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up_is_said_and_the_trial_runs_again(tmp_path: Path) -> None:
     world = World(tmp_path, ONE).make()
     with Ledger(tmp_path / "state", write=True) as ledger:
@@ -128,6 +129,7 @@ def test_a_stop_between_a_crash_and_its_confirmation_teaches_nothing(tmp_path: P
         assert (trial.stage, trial.attempt) == (Stage.TOLD, 2)
 
 
+@pytest.mark.slow
 def test_an_engine_that_somebody_interrupts_in_its_start_is_not_forgotten(tmp_path: Path) -> None:
     killed: list[int] = []
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.complete import study_names, trial_numbers
 
 if TYPE_CHECKING:
     from tuner.store.rows import TrialRow
@@ -20,14 +20,19 @@ def profile(
         str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
     ],
     trial: Annotated[
-        int | None, typer.Option(min=0, help="The trial; without it, the one that was decided for.")
+        int | None,
+        typer.Option(
+            min=0,
+            help="The trial; without it, the one that was decided for.",
+            autocompletion=trial_numbers,
+        ),
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Run it once more although it was profiled.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show where the steps of a trial's engine spend their time, by one more run.
+    """Show where a trial's steps spend their time, by one more run.
 
     The run is never scored, teaches the search nothing, and is never exported. What was stopped goes on; a
     trial that was profiled is not run again. The study's report gets the table and a picture.

@@ -46,12 +46,13 @@ class Sampling:
         self.lost: tuple[str, ...] = ()
 
     def rounds(self, enough: Callable[[Rounds], bool]) -> Rounds:
-        """Samples until they are enough, or until patience ends."""
+        """Samples until they are enough, or until patience ends; at least two, which any proof needs."""
         rounds: Rounds = []
         deadline = time.monotonic() + self._pace.patience
         while True:
             rounds.append(self._sample())
-            if enough(rounds) or time.monotonic() > deadline:
+            over = len(rounds) > 1 and time.monotonic() > deadline
+            if over or enough(rounds):
                 return rounds
             time.sleep(self._pace.step)
 

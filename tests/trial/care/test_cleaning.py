@@ -25,7 +25,7 @@ from tuner.trial.sampling import Pace
 
 pytestmark = pytest.mark.xdist_group("engines")
 
-FAST = Pace(patience=0.3, step=0.01, answer=0.3)
+FAST = Pace(patience=0.3, step=0.01, answer=5.0)
 
 
 def pids_of(launch: Launch) -> set[int]:

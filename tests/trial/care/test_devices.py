@@ -19,7 +19,7 @@ from tuner.trial.care.finding import Level
 from tuner.trial.leases import lease_file
 from tuner.trial.sampling import Pace
 
-FAST = Pace(patience=0.2, step=0.01, answer=0.3)
+FAST = Pace(patience=0.2, step=0.01, answer=5.0)
 IDLE = 300 * MIB
 
 
