@@ -21,7 +21,7 @@ def test_all_of_the_embedded_space_is_shown() -> None:
     for rule in space.rules:
         assert rule.reason in lines
     for said in (
-        "5,120 points, sampler tpe",
+        "3,520 points, sampler tpe",
         space.fingerprint,
         "recipe cpu, started as a process",
         "model make:tiny-hybrid:0, served as llm",
