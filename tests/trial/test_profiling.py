@@ -27,6 +27,7 @@ from tuner.trial.deliver import export_files, report_files
 from tuner.trial.entry import enter_study, study_folder
 from tuner.trial.profiling import profile_of, profiled_number, stages_of
 from tuner.trial.study import told_history
+from tuner.trial.telling import material
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
@@ -166,6 +167,18 @@ def test_a_finished_study_is_profiled_by_a_command(tmp_path: Path) -> None:
     assert "Trial 0, decode: " in report
     assert "Trial 1, decode: " in report
     assert told_history(trials) == told_history(before)
+    with Ledger(made.state, write=True) as ledger:
+        planned = ledger.plan(
+            row.id, origin=Origin.PROFILE, params={}, assignment=None, deployment={}, repeats=0
+        )
+        ended = ledger.advance(planned, Stage.VERIFIED, verdict="engine_crash")
+        ledger.advance(ended, Stage.TOLD)
+        found = material(ledger, ledger.study("fake")).profiles
+        assert {of: times.run for of, times in found.items()} == {0: 4, 1: 3}
+        text = report_files(ledger, ledger.study("fake"))["report.md"]
+    assert "Timed in trial 4, a run of its own" in text
+    assert f"Timed in trial {planned.number}" not in text
+    assert f"Trial {planned.number}, a profile of trial 0, found nothing" in text
 
 
 @pytest.mark.slow
