@@ -25,9 +25,12 @@ from tuner.store.stages import Stage
 from tuner.trial.admission import check_targets
 from tuner.trial.deliver import export_files, report_files
 from tuner.trial.entry import enter_study, study_folder
+from tuner.trial.events import Happening
 from tuner.trial.profiling import profile_of, profiled_number, stages_of
+from tuner.trial.session import work
 from tuner.trial.study import told_history
 from tuner.trial.telling import material
+from tuner.trial.wishes import Wishes
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
@@ -121,6 +124,26 @@ def test_a_profile_that_was_broken_off_is_run_again_and_only_then(tmp_path: Path
     more.write_space()
     after = run(more)
     assert [t.origin for t in after[3:]] == [Origin.SEARCH]
+
+
+@pytest.mark.slow
+def test_a_pause_while_the_profile_runs_leaves_a_finished_study(tmp_path: Path) -> None:
+    made, wishes = world(tmp_path, decode_profile=True), Wishes()
+
+    def hear(what: Happening) -> None:
+        if what.kind == "stage" and (what.number, what.data["stage"]) == (2, "ready"):
+            wishes.pausing.set()
+
+    with Ledger(made.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(made.space), made.space)
+        decision = work(ledger, row, watchers=[hear], wishes=wishes)
+        assert wishes.pausing.is_set()
+        assert decision is not None
+        assert (decision.winner, ledger.study("fake").status) == (0, "finished")
+        (profile,) = profiles(ledger.trials(row.id))
+        assert stages_of(profile)
+        text = (study_folder(ledger, "fake") / "report.md").read_text()
+    assert "Where a step spends its time" in text
 
 
 @pytest.mark.slow

@@ -75,14 +75,13 @@ def profile_winner(study: Study, runner: StudyRunner, winner: int) -> bool:
     """Profile the winner of a study, unless that was done; first what was broken off.
 
     Returns:
-        Whether it is over. A run that failed is over, too: it changes nothing of what was decided.
+        Whether it is over, also where the wish to end came while it ran. A run that failed is over, too:
+        it changes nothing of what was decided.
     """
     runner.take_up(lambda trial: trial.origin is Origin.PROFILE)
-    if study.wishes.ending:
-        return False
-    if profile_of(_trials(study), winner) is None:
+    if profile_of(_trials(study), winner) is None and not study.wishes.ending:
         _run(study, runner, winner)
-    return not study.wishes.ending
+    return profile_of(_trials(study), winner) is not None
 
 
 def profile_trial(study: Study, number: int, *, anew: bool = False) -> TrialRow | None:
