@@ -48,6 +48,7 @@ def test_closing_waits_for_a_question_but_the_loop_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked, answer, closed = threading.Event(), threading.Event(), threading.Event()
+    answered: list[bool] = []
 
     class Busy:
         """A ledger that is closed once its question is answered, as the real one."""
@@ -58,7 +59,7 @@ def test_closing_waits_for_a_question_but_the_loop_does_not(
         def events(self, *_: Any, **__: Any) -> list[Any]:
             with self._turn:
                 asked.set()
-                assert answer.wait(20)
+                answered.append(answer.wait(5))
             return []
 
         def close(self) -> None:
@@ -78,6 +79,7 @@ def test_closing_waits_for_a_question_but_the_loop_does_not(
         with pytest.raises(asyncio.CancelledError):
             await reading
         assert closed.is_set()
+        assert answered == [True]
 
     asyncio.run(leave())
 
