@@ -82,8 +82,8 @@ def _unmeasured(study: dict[str, Any], baseline: int) -> str:
         return "The baseline stands: nothing scored above it."
     pair = f"{study['study']} {baseline} {best['trial']}"
     return (
-        f"The baseline stands: trial {best['trial']} scored best, but was not measured in turns with it; "
-        f"`tuner compare {pair}` does that."
+        "The baseline stands: no finalist was measured in turns with it. Trial "
+        f"{best['trial']} scored best in the search; `tuner compare {pair}` measures the two in turns."
     )
 
 

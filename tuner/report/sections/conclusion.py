@@ -83,10 +83,10 @@ def _stands(material: Material) -> Paragraph:
         pair = f"tuner compare {material.study.name} {base.number} {best.number}"
         return paragraph(
             strong("The baseline stands."),
-            f" Trial {best.number} scored {number(best.score)}, above the baseline's {number(base.score)}, but"
-            " was not measured in turns with it: one score of many is no proof. ",
+            f" No finalist was measured in turns with it. Trial {best.number} scored {number(best.score)} in the"
+            f" search, above the baseline's {number(base.score)}, and one score of many is no proof: ",
             code(pair),
-            " does that.",
+            " measures the two in turns.",
             tone="warn",
         )
     scored = sum(t.origin is not Origin.PROFILE for t in material.trials)
