@@ -231,6 +231,8 @@ def test_after_a_migration_what_is_history_is_refused_and_never_in_the_way(tmp_p
     with Ledger(made.state, write=True) as ledger:
         assert ledger.trials(row.id) == []
         assert ledger.events(row.id, kinds=("comparison",)) == []
+        with pytest.raises(UserError, match=r"trial 1 is history: .*`tuner show fake 1`"):
+            export_files(ledger, row, 1)
         # An older tuner planned the run before it looked whether the engine was there.
         planted = ledger.plan(
             row.id,
