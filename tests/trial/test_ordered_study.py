@@ -59,6 +59,7 @@ class Knows:
     """
 
     power: int
+    ready: bool = True
 
     def speaks(self, deployment: Deployment) -> bool:
         return STEP_FLAG in deployment.argv

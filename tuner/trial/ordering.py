@@ -78,6 +78,8 @@ class Ordering:
             taken: Keys of the points that have a trial.
             last: Whether nothing will run after it.
         """
+        if self.shadow.trusted and not self.shadow.ready:
+            return self._meanwhile(sampler, number, taken)
         if self.shadow.trusted:
             waiting = self._filled(sampler, number, taken)
             if not waiting:
@@ -87,6 +89,16 @@ class Ordering:
         # What was drawn for a proxy that is trusted no more comes first, in its own order.
         waiting = self._waiting(taken)
         asked = next(iter(waiting.values()), None) or sampler.ask(number, taken)
+        return None if asked is None else Next(asked)
+
+    def _meanwhile(self, sampler: Sampler, number: int, taken: AbstractSet[str]) -> Next | None:
+        """The point that runs while a trusted proxy cannot speak yet: what it put off goes on waiting."""
+        waiting, off = self._waiting(taken), set(self.shadow.gate.deferred)
+        asked = (
+            next((drawn for point, drawn in waiting.items() if point not in off), None)
+            or sampler.ask(number, taken | waiting.keys() | off)
+            or sampler.ask(number, taken)  # nothing else is left
+        )
         return None if asked is None else Next(asked)
 
     def _waiting(self, taken: AbstractSet[str]) -> _Queue:

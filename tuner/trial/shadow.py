@@ -35,6 +35,10 @@ EVENT = "proxy"
 class Proxy(Protocol):
     """What predicts points."""
 
+    @property
+    def ready(self) -> bool:
+        """Whether it can say anything at all by now; one that cannot is asked again later."""
+
     def speaks(self, deployment: Deployment) -> bool:
         """Whether there is anything to learn from a deployment."""
 
@@ -77,6 +81,11 @@ class Shadow:
     def trusted(self) -> bool:
         """Whether the proxy orders the search now."""
         return self.acts and self.gate.mode is Mode.ON
+
+    @property
+    def ready(self) -> bool:
+        """Whether the proxy can speak already: at the start of a session it may not be able to."""
+        return self.proxy.ready
 
     # --- what the ledger has ---------------------------------------------------------------------
 
@@ -223,7 +232,7 @@ class Shadow:
             self.study.voice.say(kind, trial.number, **each)
         if real is not None:
             self.proxy.learn(trial)
-            self._said.clear()
+        self._said.clear()
 
     def _word(self, trial: TrialRow, name: str, deployment: Deployment) -> Predicted | str:
         """What the proxy said of a trial's point beforehand: just what was acted upon, if it was."""

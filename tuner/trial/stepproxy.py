@@ -25,6 +25,7 @@ from tuner.spec.deployment import Deployment
 from tuner.spec.flags import STEP_FLAG
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
+from tuner.trial.lengths import keep, recalled
 
 VERSION = "steps-2"
 """The proxy's name and version: another one has its trust to earn anew."""
@@ -50,7 +51,12 @@ class StepProxy:
     _axes: dict[str, frozenset[str]] = field(default_factory=dict)
     _pools: dict[_Kind, _Pool] = field(default_factory=dict)
     _fitted: Simulator | None = None
-    _asked: tuple[Plan, Asked] | None = None
+    _asked: tuple[Plan | None, Asked | str] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it knows what is asked: a new study does not before its first engine is up."""
+        return self._load() is not None
 
     def speaks(self, deployment: Deployment) -> bool:
         """Whether a deployment's engine logs its steps."""
@@ -58,6 +64,7 @@ class StepProxy:
 
     def learn(self, trial: TrialRow) -> None:
         """Learn the steps of a trial that was measured."""
+        self._load()  # an engine was up: what is asked is known now, and is kept
         engine = self._engine(trial)
         if engine is None:
             return
@@ -91,8 +98,8 @@ class StepProxy:
         if isinstance(candidate, str):
             return candidate
         load = self._load()
-        if isinstance(load, str):
-            return load
+        if not isinstance(load, Asked):
+            return load or "what is asked is not known before an engine is up"
         try:
             found = self._fit().predict(candidate, load, weights=self.study.weights)
         except (PoolTooSmall, ValueError, RuntimeError) as error:
@@ -159,16 +166,26 @@ class StepProxy:
                 found[name] = str(value)
         return found
 
-    def _load(self) -> Asked | str:
+    def _load(self) -> Asked | str | None:
+        """What is asked; a sentence where it cannot be simulated, None while nobody knows it."""
         plans = [plan for prepared in self.study.plans.values() for plan in prepared.levels]
-        if len(plans) != 1:
+        if len(plans) > 1:
             return "it knows loads of one plan"
-        if self._asked is None or self._asked[0] is not plans[0]:
-            try:
-                self._asked = plans[0], asked(plans[0], verbatim=False)
-            except LengthsUnknown as error:
-                return str(error)
-        return self._asked[1]
+        if self._asked is None or (plans and self._asked[0] is not plans[0]):
+            self._asked = self._of_plan(plans[0]) if plans else self._of_before()
+        return None if self._asked is None else self._asked[1]
+
+    def _of_plan(self, plan: Plan) -> tuple[Plan, Asked | str]:
+        try:
+            found = asked(plan, verbatim=False)
+        except LengthsUnknown as error:
+            return plan, str(error)
+        keep(self.study, found)
+        return plan, found
+
+    def _of_before(self) -> tuple[None, Asked] | None:
+        found = recalled(self.study)
+        return None if found is None else (None, found)
 
 
 _Kind = tuple[str, tuple[tuple[str, str], ...]]
