@@ -66,6 +66,7 @@ class Ordering:
                 self._drawn_for = event.data["for"]
             else:
                 self._drawn.clear()
+                self._drawn_for = -1  # trials that count are fewer now: the number comes again
 
     def next(
         self, sampler: Sampler, number: int, taken: AbstractSet[str], last: Callable[[], bool]
@@ -113,7 +114,8 @@ class Ordering:
         waiting = self._waiting(taken)
         self.shadow.foretell(waiting)
         # Once for each trial: one who goes on after a kill must not draw where nobody did.
-        if number == self._drawn_for or len(waiting) >= MOST or self.shadow.keeps(list(waiting)):
+        enough = number == self._drawn_for or len(waiting) >= MOST
+        if waiting and (enough or self.shadow.keeps(list(waiting))):
             return waiting
         drawn = sampler.draw(number, taken | waiting.keys(), BATCH)
         if drawn:
