@@ -32,7 +32,7 @@ class Trusting:
         return self.all_kept and bool(waiting)
 
     def pick(self, waiting: Sequence[str], *, last: bool) -> tuple[str, list[Any]]:
-        return waiting[0], []
+        return waiting[-1 if last else 0], []
 
 
 def test_after_a_changed_search_space_it_draws_anew_for_a_number_that_comes_again(
