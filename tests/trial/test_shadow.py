@@ -23,6 +23,7 @@ from tuner.fidelity.evidence import Mode
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import Ordering
@@ -273,6 +274,32 @@ def test_trials_that_were_ended_early_count_against_a_proxy_that_praised_them(
     assert shadow.gate.mode is not Mode.ON
     assert shadow.gate.assessment().tau < 0.8
     assert again.gate == shadow.gate
+
+
+def test_who_takes_up_only_some_trials_tells_the_others_with_all_that_is_known(
+    tmp_path: Path,
+) -> None:
+    """As a command does that compares or profiles, after a kill between a trial's proof and its telling."""
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels="", most=8, sampler=CHANCE))
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
+        events = {e.number: e for e in ledger.events(own.row.id, kinds=(EVENT,))}
+        last = max(number or 0 for number in events)
+        for lost in (False, True):
+            with ledger.change() as db:
+                db.execute("UPDATE trials SET stage='verified' WHERE number=?", (last,))
+                db.execute("DELETE FROM transitions WHERE number=? AND stage='told'", (last,))
+                if lost:  # killed before that was written, too
+                    db.execute("DELETE FROM events WHERE id=?", (events[last].id,))
+            fake = Fake(good)
+            after = Shadow(own, fake)
+            Runner(Trials(own, truth), after).take_up(lambda _: False)
+            assert ledger.trial(own.row.id, last).stage is Stage.TOLD
+            (event,) = [e for e in ledger.events(own.row.id, kinds=(EVENT,)) if e.number == last]
+            assert event.data == events[last].data
+            assert fake.learnt == [number for number in events if number != last] + [last]
+            assert after.gate == before.gate
 
 
 def test_an_event_of_an_earlier_version_is_of_another_stack_and_the_first_of_two_stands(
