@@ -20,6 +20,10 @@ STEPS = "--enable-logging-iteration-details: true"
 LOGS = f"engine: {{recipe: cpu, model: {{make: x}}, flags: {{{STEPS}, --max-num-batched-tokens: 512}}}}\n"
 SEQS = "parameters: {seqs: {flag: --max-num-seqs, choices: [1, 2], baseline: 1}}\n"
 CURVE = "kind: decode_curve, rounds: 2, prompt_tokens: 64, output_tokens: 8, "
+BUNDLE = (
+    "parameters: {b: {bundle: {x: {flags: {--max-num-seqs: 1}}, y: {flags: {--max-num-seqs: 2}}}, "
+    "baseline: x}}\n"
+)
 ORDERED = f"{LOGS}{SEQS}search: {{proxy: on}}\n"
 
 PAIRS = [
@@ -37,8 +41,7 @@ PAIRS = [
     ),
     (
         f"{LOGS}{SEQS.replace('--max-num-seqs', '--block-size')}search: {{proxy: on}}",
-        f"{LOGS}parameters: {{b: {{bundle: {{x: {{flags: {{--max-num-seqs: 1}}}}, "
-        "y: {flags: {--max-num-seqs: 2}}}, baseline: x}}\nsearch: {proxy: on}",
+        LOGS + BUNDLE + "search: {proxy: on}",
         "--max-num-seqs is left to the engine",
     ),
     (
