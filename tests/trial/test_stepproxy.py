@@ -9,6 +9,7 @@ import pytest
 
 from tests.trial.climbs import CHANCE, SPACE, study_of
 from tuner.fidelity.evidence import Predicted
+from tuner.fidelity.simulator import Candidate, Simulator
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.workloads.declared import Prepared
@@ -104,6 +105,34 @@ def test_a_slower_start_that_is_newer_counts_more(study: Study) -> None:
     assert isinstance(fast, Predicted)
     assert isinstance(slow, Predicted)
     assert slow.value < 0.6 * fast.value
+
+
+def test_what_was_learnt_of_one_variant_has_nothing_simulated_anew_of_another(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[str] = []
+    predict = Simulator.predict
+
+    def counted(own: Simulator, candidate: Candidate, *more: Any, **named: Any) -> Any:
+        simulated.append(candidate.setting.variant)
+        return predict(own, candidate, *more, **named)
+
+    monkeypatch.setattr(Simulator, "predict", counted)
+    proxy = StepProxy(study)
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
+    unknown = say(proxy, study, moe="native")
+    proxy.learn(ran(study, steps(1e-4, 0.006, 8), seqs=8, moe="native"))
+    before = [say(proxy, study, seqs=n, moe=moe) for n in (2, 4) for moe in ("loop", "native")]
+    assert say(proxy, study, moe="native") != unknown  # what it could not know is asked again
+    simulated.clear()
+    proxy.learn(ran(study, steps(1e-4, 0.02, 8), seqs=8, moe="native"))
+    after = [say(proxy, study, seqs=n, moe=moe) for n in (2, 4) for moe in ("loop", "native")]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True, False]
+    assert set(simulated) == {"ENGINEX_MOE_TINY_IMPL=native"}
+    fresh = StepProxy(study)
+    for trial in study.ledger.trials(study.row.id):
+        fresh.learn(trial)
+    assert [say(fresh, study, seqs=n, moe=m) for n in (2, 4) for m in ("loop", "native")] == after
 
 
 def test_it_says_nothing_of_what_it_cannot_know(study: Study) -> None:

@@ -71,7 +71,7 @@ class Ordering:
     def next(
         self, sampler: Sampler, number: int, taken: AbstractSet[str], last: Callable[[], bool]
     ) -> Next | None:
-        """The point that runs next; None when the space has no other one.
+        """The point that runs next; None when the space has no other one, or work is to end.
 
         Args:
             sampler: Where points come from.
@@ -110,9 +110,11 @@ class Ordering:
         if self.study.space.search.sampler == "grid":
             waiting = {key(left): left for left in sampler.rest(taken, GRID)}
             self.shadow.foretell(waiting)
-            return waiting
+            return {} if self._ending() else waiting
         waiting = self._waiting(taken)
         self.shadow.foretell(waiting)
+        if self._ending():
+            return {}
         # Once for each trial: one who goes on after a kill must not draw where nobody did.
         enough = number == self._drawn_for or len(waiting) >= MOST
         if waiting and (enough or self.shadow.keeps(list(waiting))):
@@ -122,7 +124,11 @@ class Ordering:
             self._keep(drawn, number)
             waiting |= {key(each): each for each in drawn}
             self.shadow.foretell(waiting)
-        return waiting
+        return {} if self._ending() else waiting
+
+    def _ending(self) -> bool:
+        """Whether work is to end: what was foretold is not whole then, and nothing hangs on it."""
+        return self.study.wishes.ending
 
     def _keep(self, drawn: list[Assignment], number: int) -> None:
         said = {"points": [dict(each) for each in drawn], "for": number}

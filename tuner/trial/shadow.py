@@ -157,13 +157,16 @@ class Shadow:
         """Hear what the proxy says of all points that wait.
 
         Of a layout in which nothing was measured beside a prediction it is not believed: there
-        nothing is put off.
+        nothing is put off. It takes its time with many points, and ends where work is to end: then
+        nothing was heard.
         """
         gate = self.gate
         valued = {seen.point for seen in gate.observations if seen.value is not None}
         layouts = {said.layout for name, said in gate.predictions.items() if name in valued}
         found = {}
         for name, assignment in waiting.items():
+            if self.study.wishes.ending:
+                return
             if name not in self._said:
                 self._said[name] = self._predicted(assignment)
             said = self._said[name]

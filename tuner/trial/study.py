@@ -201,6 +201,8 @@ class StudyRunner:
             found = self._ordering.next(
                 self._sampler, len(self._trials()), self._known.taken(), self._is_last
             )
+            if self._study.wishes.ending:  # meanwhile
+                return
             if found is None and held is not None:
                 self._climb(held)
                 continue
