@@ -129,7 +129,7 @@ def test_json_has_all_of_it_and_only_json(tmp_path: Path) -> None:
     found = as_json(space, Context.of(space, ON))
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert found["study"] == "local-cpu"
-    assert found["points"] == 2560
+    assert found["points"] == 1760
     assert found["space"]["parameters"]["kv_space"]["choices"] == [1, "inf"]
     assert found["space"]["rules"][0]["require"] == "max_num_batched_tokens >= max_num_seqs"
     assert found["known_to_expressions"]["workload.concurrency"] == 4

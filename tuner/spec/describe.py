@@ -72,7 +72,7 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
     if finalists.count:
         yield (
             f"finalists: the best {finalists.count}, measured again against the baseline with "
-            f"{4 * finalists.rounds} starts each"
+            f"{4 * finalists.rounds} starts for each, half of them the baseline's"
         )
     yield f"fingerprint {space.fingerprint}"
 
@@ -203,7 +203,8 @@ def _quality(space: SearchSpace) -> Iterator[str]:
         degree = {
             "exact": "the same text as the baseline's",
             "first": "the baseline's first tokens",
-            "distance": f"log-probabilities within {answers.tolerance:g} nats of the baseline's",
+            "distance": f"log-probabilities within {answers.tolerance:g} nats of the baseline's in "
+            "the mean, and ten times that anywhere",
         }[answers.match]
         yield f"greedy answers of {answers.tokens} tokens: {degree}"
 

@@ -158,6 +158,7 @@ def quality(material: Material) -> Iterator[Block]:
                 f"{passed} of {len(probes)}" if probes else _unasked(trial),
                 code(", ".join(p["name"] for p in failed)) if failed else "",
                 "" if answers is None else f"{answers['same']} of {answers['compared']} the same",
+                "" if answers is None else number(answers["mean"]),
                 "" if answers is None else number(answers["worst"]),
             ]
         )
@@ -173,6 +174,7 @@ def quality(material: Material) -> Iterator[Block]:
         "probes passed",
         "failed, and allowed to",
         "answers",
-        "largest log-probability distance",
+        "log-probability distance, mean",
+        "largest",
     )
-    yield table(head, rows, numeric=(0, 4))
+    yield table(head, rows, numeric=(0, 4, 5))
