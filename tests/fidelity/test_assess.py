@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,9 +12,14 @@ LIMITS = Limits()
 REAL = [10.0, 12.0, 15.0, 19.0, 24.0, 30.0, 38.0]
 
 
-def judged(points: list[Anchor], sigma: float | None = 0.01, limits: Limits = LIMITS) -> Assessment:
-    layouts = {a.layout for a in points} | {"a"}
-    return assess(points, [1] * len(points), sigma=sigma, layouts=layouts, limits=limits)
+def judged(
+    points: list[Anchor],
+    sigma: float | None = 0.01,
+    limits: Limits = LIMITS,
+    ended: Sequence[Anchor] = (),
+) -> Assessment:
+    layouts, counts = {a.layout for a in points} | {"a"}, [1] * len(points)
+    return assess(points, counts, sigma=sigma, layouts=layouts, limits=limits, ended=ended)
 
 
 def proxy(values: list[float], layouts: str = "a") -> list[Anchor]:
@@ -88,6 +94,24 @@ def test_a_factor_between_layouts_is_mended() -> None:
         Anchor(layouts[i], v * (3 if layouts[i] == "a" else 1), v) for i, v in enumerate(REAL)
     ]
     assert judged(points).standing == "earned"
+
+
+def test_what_was_ended_early_counts_in_the_pairs_that_it_is_surely_below() -> None:
+    points = proxy([v * 3 for v in REAL])
+    alone = judged(points)
+    # It is below 25: below 30 and 38 for sure, and nobody knows how it stands to the others.
+    right = judged(points, ended=[Anchor("a", 20.0 * 3, 25.0)])
+    assert (right.tau, right.pairs, right.points) == (1, alone.pairs + 2, alone.points)
+    assert (right.regret, right.error) == (alone.regret, alone.error)
+    # One of which it said most, in a layout that no anchor covers too.
+    for layout in "ab":
+        wrong = judged(points, ended=[Anchor(layout, 50.0 * 3, 25.0)])
+        assert wrong.tau == pytest.approx(19 / 23)
+    worse = judged(points, ended=[Anchor("a", 50.0 * 3, 11.0), Anchor("a", 60.0 * 3, 11.0)])
+    assert worse.pairs == alone.pairs + 12  # and never one with the other
+    assert worse.standing == "wrong"
+    blurred = judged(points, 0.1, ended=[Anchor("a", 50.0 * 3, 29.0)])
+    assert blurred.pairs == judged(points, 0.1).pairs  # nothing is above it beyond the noise
 
 
 def test_noise_is_pooled_over_repeats() -> None:

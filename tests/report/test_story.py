@@ -245,5 +245,6 @@ def test_a_proxy_that_acts_is_said_with_what_it_did_and_why_it_was_shut_out(
     assert "after 15 trials: trial 14, which it had deferred, is 9.0% better" in whole
     assert "trial 14: an audit: drawn by chance" in whole
     assert "put first by the proxy" not in whole  # a line a trial would bury the others
-    assert "it was trusted still" in text(closed_because=None)
+    assert "it was trusted still" in text(closed_because=None, mode="on")
+    assert "it was not trusted any more: enough" in text(closed_because=None, mode="shadow")
     assert "never trusted" in text(opened_after=None, closed_because=None)

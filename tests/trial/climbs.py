@@ -18,6 +18,7 @@ from tuner.telemetry.hardware import detect_hardware
 from tuner.telemetry.samples import NoDevices
 from tuner.trial.climbing import EVENT, HELD, Climbing
 from tuner.trial.context import Study
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.events import Voice
 from tuner.trial.shadow import Shadow
 from tuner.trial.study import StudyRunner
@@ -61,6 +62,7 @@ class Trials:
     Attributes:
         climbs: The study's levels.
         cheap: What a point comes to on the short level.
+        ends: What a point lies below that is ended early as clearly worse; None for any other.
         seconds: What a load takes, by level; a start takes 20.
         ran: The levels on which each trial was measured, by number.
     """
@@ -70,6 +72,7 @@ class Trials:
     sigma: float = 0.01
     seconds: Mapping[str, float] = field(default_factory=lambda: {"short": 10.0, REAL: 100.0})
     fails: Callable[[Mapping[str, Any]], bool] = lambda _: False
+    ends: Callable[[Mapping[str, Any]], float | None] = lambda _: None
     ran: dict[int, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -84,6 +87,11 @@ class Trials:
         self.ran[trial.number] = []
         if self.fails(trial.params):
             return self._over(trial, verdict="engine_crash", judgement=_judged("engine_crash"))
+        bound = self.ends(trial.params)
+        if bound is not None:
+            more = {"estimate": 0.9 * bound, "bound": bound, "failed": True}
+            found_worse = {**_judged(CLEARLY_WORSE), **more}
+            return self._over(trial, verdict=CLEARLY_WORSE, judgement=found_worse)
         found: dict[str, float | None] = {}
         for level in self.climbs.levels(trial):
             found[level] = self.cheap(trial.params) * math.exp(chance.gauss(0, self.sigma))

@@ -24,6 +24,7 @@ class Fake:
     """A proxy that says what it is told to say."""
 
     says: Says
+    ready: bool = True
     learnt: list[int] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 

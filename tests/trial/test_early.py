@@ -97,6 +97,8 @@ def test_the_judgement_says_that_gates_were_not_judged() -> None:
     fed(watched, load(20, slow=2.0))
     assert watched.worse is not None
     judgement = watched.worse.as_json()
+    stop = watched.worse.stop
+    assert judgement["estimate"] < judgement["bound"] == 1000 * (1 - stop.margin) < 1000
     assert judgement["verdict"] == CLEARLY_WORSE
     assert judgement["segments"] == 8
     assert "its gates were not judged" in judgement["evidence"][1]["text"]

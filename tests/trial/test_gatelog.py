@@ -7,7 +7,16 @@ from tuner.fidelity.gate import Gate
 from tuner.store.ledger import Said
 from tuner.store.rows import Event
 from tuner.trial import gatelog
-from tuner.trial.gatelog import changed, handed_out, in_line, of_trial, reason, role_of, taken_up
+from tuner.trial.gatelog import (
+    changed,
+    handed_out,
+    in_line,
+    moved,
+    of_trial,
+    reason,
+    role_of,
+    taken_up,
+)
 
 
 def events(said: list[Said], number: int) -> list[Event]:
@@ -60,6 +69,21 @@ def test_what_would_have_been_in_the_shadow_is_said_so() -> None:
     _, shut = gatelog.closed(after.close("it lied"), acts=True)
     assert f"it lied; {len(after.deferred)} points that it had put off run" in shut["text"]
     assert changed(gate, gate, acts=True) == []
+    doubts = after.model_copy(update={"mode": Mode.SHADOW})
+    (_, said), (_, would) = (changed(after, doubts, acts=acts)[0] for acts in (True, False))
+    assert said["text"].startswith("the proxy orders nothing for now: it can no longer be shown")
+    assert f"{len(after.deferred)} points that it had put off run" in said["text"]
+    assert would["text"].startswith("the proxy would order nothing for now")
+    assert taken_up(after, Event(1, 1, 9, "gate", 0.0, said)) == doubts
+
+
+def test_in_another_search_space_trust_is_earned_anew_and_what_was_shut_out_stays_so() -> None:
+    _, gate = opened().choose(left(opened()))
+    after = moved(gate)
+    assert (after.mode, after.opened, after.deferred) == (Mode.SHADOW, None, ())
+    assert after.observations == gate.observations
+    assert moved(gate.close("it lied")).mode is Mode.DISABLED
+    assert moved(Gate(key=KEY)) == Gate(key=KEY)
 
 
 def test_a_trial_is_told_from_others() -> None:

@@ -1,9 +1,14 @@
-"""A study on the fake server whose search a proxy orders: everything above the engine is the real thing."""
+"""A study on the fake server whose search a proxy orders: everything above the engine is the real thing.
+
+But for the score: what a point comes to is said here, so that no machine's speed decides what is found.
+"""
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +19,31 @@ from tuner.cli.live import PlainLines, wide_console
 from tuner.cli.view import StudyView
 from tuner.daemon.view import trial_detail
 from tuner.fidelity.evidence import Predicted
+from tuner.launch.base import Launch
+from tuner.load.endpoint import Endpoint
 from tuner.spec import load_space
 from tuner.spec.deployment import Deployment
 from tuner.spec.flags import STEP_FLAG
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Event, TrialRow
+from tuner.trial import runner
 from tuner.trial import study as module
 from tuner.trial.entry import enter_study, study_folder
+from tuner.trial.evidence import Ending
+from tuner.trial.loads import Loads
+from tuner.trial.outcome import Measured
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(300)]
 
 SLOW = {"native": 1.0, "bmm": 1.2, "loop": 1.8}
-"""What the fake's kernels take for a token."""
+"""What kernels take for a token."""
 CHANGES: dict[str, Any] = {
     "engine": {
         "recipe": "recipe",
         "model": {"path": "model"},
-        "flags": {"--enable-prompt-tokens-details": True, STEP_FLAG: True},
+        "flags": {"--enable-prompt-tokens-details": True, STEP_FLAG: True, "--max-num-batched-tokens": 512},
         "deadlines": {"start": "30s", "silence": "15s", "stop": "5s"},
     },
     "parameters": {
@@ -46,19 +57,40 @@ CHANGES: dict[str, Any] = {
     "budget": {"trials": 12},
     "workload": {**WORKLOAD, "conversations": 8, "concurrency": 8, "turns": 1, "output_tokens": 12},
 }  # fmt: skip
-UNHURRIED = {"FAKE_SPEED": "0.4"}
-"""What a kernel and a seat are worth is then far above what a machine adds."""
+
+
+def worth(params: Mapping[str, Any]) -> float:
+    """What a point comes to, but for the noise."""
+    return float(params["seqs"] / SLOW[params["moe"]])
+
+
+class Scored(Loads):
+    """Loads that are really sent, and come to what is said here."""
+
+    def measure(
+        self, trial: TrialRow, endpoint: Endpoint, launch: Launch, ending: Ending
+    ) -> Measured | None:
+        found = super().measure(trial, endpoint, launch, ending)
+        if found is None:
+            return None
+        value = worth(trial.params) * math.exp(random.Random(trial.number).gauss(0, 0.01))
+        said = {
+            name: replace(standing, figures={**standing.figures, standing.objective: value})
+            for name, standing in found.standings.items()
+        }
+        return replace(found, standings=said)
 
 
 @dataclass
 class Knows:
-    """A proxy that knows how the fake's time goes by.
+    """A proxy that knows what points come to.
 
     Attributes:
         power: 1, or -1 for one that has it turned round.
     """
 
     power: int
+    ready: bool = True
 
     def speaks(self, deployment: Deployment) -> bool:
         return STEP_FLAG in deployment.argv
@@ -67,8 +99,7 @@ class Knows:
         assert trial.score
 
     def predict(self, params: Mapping[str, Any], _: Deployment) -> Predicted | str:
-        value = params["seqs"] / SLOW[params["moe"]]
-        return Predicted(layout="tp1", value=value**self.power)
+        return Predicted(layout="tp1", value=worth(params) ** self.power)
 
 
 @dataclass
@@ -94,7 +125,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
     def run(power: int) -> Ran:
         monkeypatch.setattr(module, "StepProxy", lambda _: Knows(power))
-        file = World(tmp_path, CHANGES, recipe_env=UNHURRIED).make().space
+        monkeypatch.setattr(runner, "Loads", Scored)
+        file = World(tmp_path, CHANGES).make().space
         with Ledger(tmp_path / "state", write=True) as ledger:
             row = enter_study(ledger, load_space(file), file)
             lines = PlainLines(StudyView("fake", budget={"trials": 12.0}), wide_console())

@@ -23,6 +23,8 @@ from tuner.fidelity.evidence import Mode
 from tuner.search.sampler import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import Ordering
 from tuner.trial.shadow import EVENT, Shadow, in_words
@@ -133,6 +135,10 @@ def test_the_sentence_says_why(tmp_path: Path) -> None:
     assert in_words(never).endswith("pairs; it was not trusted: tau-b 0.5 is below 0.8")
 
 
+def name_of(trial: TrialRow) -> str:
+    return key(trial.assignment or {})
+
+
 def acting(folder: Path, ledger: Ledger, **asked: Any) -> Any:
     return study_of(ledger, acting_space(folder, **{"most": 30, "sampler": CHANCE, **asked}))
 
@@ -174,12 +180,17 @@ def test_after_a_changed_search_space_points_have_the_names_that_they_have_there
         after.restore(moved)
         ordering = Ordering(own, after)
         ordering.restore()
+        told = ledger.events(own.row.id, kinds=(GATE,))
     names = {key(t.assignment or {}) for t in moved}
     assert {seen.point for seen in after.gate.observations} <= names
     assert set(after.gate.predictions) <= names
     assert after.gate.deferred == ()  # these were points in other terms
     assert ordering._waiting(set()) == {}
-    assert (after.gate.mode, after.gate.opened) == (before.gate.mode, before.gate.opened)
+    # It was trusted by more trials than count now, so it has that to earn anew, and may.
+    assert before.gate.mode is Mode.ON
+    assert (after.gate.mode, after.gate.opened) == (Mode.SHADOW, None)
+    assert after.gate.record(name_of(moved[0]), moved[0].score).mode is Mode.ON
+    assert not any(e.data["what"] == "closed" for e in told)
 
 
 def test_off_it_is_not_even_asked(tmp_path: Path) -> None:
@@ -235,3 +246,73 @@ def test_a_winner_that_was_put_off_closes_the_gate(tmp_path: Path) -> None:
         after = Shadow(own, Fake(good))
         after.restore(ledger.trials(own.row.id))
         assert after.gate.closing == shadow.gate.closing
+
+
+@pytest.mark.slow
+def test_trials_that_were_ended_early_count_against_a_proxy_that_praised_them(
+    tmp_path: Path,
+) -> None:
+    def ends(params: Mapping[str, Any]) -> float | None:
+        return 40.0 if params["batch"] >= 2048 else None
+
+    def praises(params: Mapping[str, Any], number: int) -> float:
+        """Right of all that runs to its end, and full of praise for what does not."""
+        return good(params, number) * (20 if ends(params) else 1)
+
+    with Ledger(tmp_path, write=True) as ledger:
+        own = acting(tmp_path, ledger, most=40)
+        shadow = Shadow(own, Fake(praises))
+        Runner(Trials(own, truth, sigma=0.001, ends=ends), shadow).run()
+        trials = {t.number: t for t in ledger.trials(own.row.id)}
+        events = ledger.events(own.row.id, kinds=(EVENT,))
+        again = Shadow(own, Fake(praises))
+        again.restore(list(trials.values()))
+    ended = [e for e in events if trials[e.number or 0].verdict == CLEARLY_WORSE]
+    assert ended
+    assert all((e.data["real"], e.data["below"]) == (None, 40.0) for e in ended)
+    assert all(e.data["said"] is not None for e in ended)
+    assert shadow.gate.mode is not Mode.ON
+    assert shadow.gate.assessment().tau < 0.8
+    assert again.gate == shadow.gate
+
+
+def test_who_takes_up_only_some_trials_tells_the_others_with_all_that_is_known(
+    tmp_path: Path,
+) -> None:
+    """As a command does that compares or profiles, after a kill between a trial's proof and its telling."""
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels="", most=8, sampler=CHANCE))
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
+        events = {e.number: e for e in ledger.events(own.row.id, kinds=(EVENT,))}
+        last = max(number or 0 for number in events)
+        for lost in (False, True):
+            with ledger.change() as db:
+                db.execute("UPDATE trials SET stage='verified' WHERE number=?", (last,))
+                db.execute("DELETE FROM transitions WHERE number=? AND stage='told'", (last,))
+                if lost:  # killed before that was written, too
+                    db.execute("DELETE FROM events WHERE id=?", (events[last].id,))
+            fake = Fake(good)
+            after = Shadow(own, fake)
+            Runner(Trials(own, truth), after).take_up(lambda _: False)
+            assert ledger.trial(own.row.id, last).stage is Stage.TOLD
+            (event,) = [e for e in ledger.events(own.row.id, kinds=(EVENT,)) if e.number == last]
+            assert event.data == events[last].data
+            assert fake.learnt == [number for number in events if number != last] + [last]
+            assert after.gate == before.gate
+
+
+def test_an_event_of_an_earlier_version_is_of_another_stack_and_the_first_of_two_stands(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
+        before = Shadow(own, Fake(good))
+        Runner(Trials(own, truth), before).run()
+        first = ledger.events(own.row.id, kinds=(EVENT,))[0]
+        ledger.note(own.row.id, EVENT, {**first.data, "real": 9e9}, first.number)
+        bare = {name: first.data[name] for name in ("point", "said", "abstained", "real")}
+        ledger.note(own.row.id, EVENT, bare, 77)
+        after = Shadow(own, Fake(good))
+        after.restore(ledger.trials(own.row.id))
+    assert after.gate == before.gate

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.trial.climbs import CHANCE, SPACE, study_of
 from tuner.fidelity.evidence import Predicted
+from tuner.fidelity.simulator import Candidate, Simulator
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.workloads.declared import Prepared
@@ -19,6 +21,7 @@ from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.context import Study
+from tuner.trial.lengths import LENGTHS
 from tuner.trial.stepproxy import StepProxy
 
 ENGINE = "engine: {recipe: cpu, model: {make: tiny-hybrid}"
@@ -39,7 +42,7 @@ def study(tmp_path: Path) -> Iterator[Study]:
         yield found
 
 
-def steps(prompt_s: float, decode_s: float, most: int) -> str:
+def steps(prompt_s: float, decode_s: float, most: int, prompts: int = 1) -> str:
     """A log of steps that take so long for each prompt token, and for each step of decoding."""
     line = (
         "INFO [loggers.py:203] Iteration({n}): {p} context requests, {t} context tokens, {d} generation "
@@ -47,10 +50,10 @@ def steps(prompt_s: float, decode_s: float, most: int) -> str:
     )
     lines = []
     for n in range(60):
-        d, tokens = n % most + 1, (400 if n % 3 == 0 else 0)
+        d, tokens = n % most + 1, (400 * (n % prompts + 1) if n % 3 == 0 else 0)
         ms = 1000 * (decode_s + 0.0002 * d + prompt_s * tokens)
         usage = 100 * (d * 416 + tokens) / 100_000
-        lines.append(line.format(n=n, p=int(tokens > 0), t=tokens, d=d, ms=ms, u=usage))
+        lines.append(line.format(n=n, p=tokens // 400, t=tokens, d=d, ms=ms, u=usage))
     return "\n".join(lines) + "\n"
 
 
@@ -104,6 +107,34 @@ def test_a_slower_start_that_is_newer_counts_more(study: Study) -> None:
     assert slow.value < 0.6 * fast.value
 
 
+def test_what_was_learnt_of_one_variant_has_nothing_simulated_anew_of_another(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simulated: list[str] = []
+    predict = Simulator.predict
+
+    def counted(own: Simulator, candidate: Candidate, *more: Any, **named: Any) -> Any:
+        simulated.append(candidate.setting.variant)
+        return predict(own, candidate, *more, **named)
+
+    monkeypatch.setattr(Simulator, "predict", counted)
+    proxy = StepProxy(study)
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
+    unknown = say(proxy, study, moe="native")
+    proxy.learn(ran(study, steps(1e-4, 0.006, 8), seqs=8, moe="native"))
+    before = [say(proxy, study, seqs=n, moe=moe) for n in (2, 4) for moe in ("loop", "native")]
+    assert say(proxy, study, moe="native") != unknown  # what it could not know is asked again
+    simulated.clear()
+    proxy.learn(ran(study, steps(1e-4, 0.02, 8), seqs=8, moe="native"))
+    after = [say(proxy, study, seqs=n, moe=moe) for n in (2, 4) for moe in ("loop", "native")]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [True, False, True, False]
+    assert set(simulated) == {"ENGINEX_MOE_TINY_IMPL=native"}
+    fresh = StepProxy(study)
+    for trial in study.ledger.trials(study.row.id):
+        fresh.learn(trial)
+    assert [say(fresh, study, seqs=n, moe=m) for n in (2, 4) for m in ("loop", "native")] == after
+
+
 def test_it_says_nothing_of_what_it_cannot_know(study: Study) -> None:
     proxy = StepProxy(study)
     assert "KV pool of tp1 was never seen" in str(say(proxy, study))
@@ -111,7 +142,8 @@ def test_it_says_nothing_of_what_it_cannot_know(study: Study) -> None:
     assert "KV pool of tp1 was never seen" in str(say(proxy, study))
     proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
     assert "never seen" in str(say(proxy, study, moe="native"))
-    study.plans, plans = {}, study.plans
+    plans = study.plans
+    study.plans = {"main": Prepared(LOAD, (LOAD, LOAD))}
     assert "one plan" in str(say(proxy, study, seqs=4))
     study.plans = plans
     assert isinstance(say(proxy, study, seqs=4), Predicted)
@@ -124,3 +156,37 @@ def test_logs_without_steps_teach_nothing(study: Study) -> None:
     proxy.learn(ran(study, "INFO: nothing of that kind\n"))
     proxy.learn(ran(study, None))
     assert "never seen" in str(say(proxy, study))
+
+
+def test_what_is_asked_is_known_again_when_a_study_goes_on(study: Study) -> None:
+    before = StepProxy(study)
+    trial = ran(study, steps(1e-4, 0.01, 8), seqs=8)
+    before.learn(trial)
+    said = say(before, study, seqs=4)
+    study.plans = {}  # no engine of this session is up
+    after = StepProxy(study)
+    assert after.ready
+    after.learn(trial)
+    assert say(after, study, seqs=4) == said
+    file = study.folder / LENGTHS
+    kept = file.read_bytes()
+    for damaged in (b"{", kept.replace(b'"of":"', b'"of":"another ')):
+        file.write_bytes(damaged)
+        fresh = StepProxy(study)
+        assert not fresh.ready
+        fresh.learn(trial)
+        assert "not known before" in str(say(fresh, study, seqs=4))
+    study.plans = {"main": Prepared(LOAD, (LOAD,))}  # its first engine is up
+    assert fresh.ready
+    assert say(fresh, study, seqs=4) == said
+    assert file.read_bytes() == kept
+
+
+def test_a_load_of_unknown_lengths_is_no_matter_of_time(study: Study) -> None:
+    unknown = replace(LOAD, sessions=(Session((Turn((Message("user", "x"),)),)),))
+    study.plans = {"main": Prepared(unknown, (unknown,))}
+    proxy = StepProxy(study)
+    proxy.learn(ran(study, steps(1e-4, 0.01, 8), seqs=8))
+    assert proxy.ready
+    assert "does not say how long it is" in str(say(proxy, study, seqs=4))
+    assert not (study.folder / LENGTHS).exists()

@@ -10,7 +10,7 @@ import numpy as np
 
 from tuner.fidelity import rank
 from tuner.fidelity.calibrate import Anchor, left_out, left_out_signs, typical_error
-from tuner.fidelity.rank import Floats, Mask
+from tuner.fidelity.rank import Floats, Mask, Signs
 from tuner.fidelity.significance import Indices, Interval, bootstrap, p_of_signs
 
 Standing = Literal["earned", "wrong", "unproven"]
@@ -31,6 +31,8 @@ class Limits:
         keep: Part of the predicted points that runs in any case, the best first.
         margin: What is predicted within this part of the best runs in any case.
         audit_every: Each so many real trials, one is drawn from the deferred.
+        misses: So many points in a row that the proxy put first and that ended early, all below what
+            it said of them, close the gate.
     """
 
     anchors: int = 6
@@ -42,6 +44,7 @@ class Limits:
     keep: float = 0.25
     margin: float = 0.05
     audit_every: int = 7
+    misses: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,12 @@ def assess(
     sigma: float | None,
     layouts: Collection[str],
     limits: Limits,
+    ended: Sequence[Anchor] = (),
 ) -> Assessment:
     """Judge a proxy by the points that were measured.
+
+    Of a point that was ended early only an upper bound is known. It counts in the pairs whose order
+    is certain by that: those with points that came to more.
 
     Args:
         anchors: Points with a prediction and a real value.
@@ -95,13 +102,14 @@ def assess(
         sigma: Relative deviation of one measurement; None where nothing was measured twice.
         layouts: Every layout that has predictions.
         limits: What must hold.
+        ended: Points that were ended early; what they ``measured`` is the bound.
     """
     missing = _missing(anchors, sigma, layouts, limits)
     if missing is not None or sigma is None:
         return Assessment("unproven", missing or "", len(anchors))
     measured = np.array([a.measured for a in anchors])
-    mask = rank.informative_pairs(measured, sigma * measured / np.sqrt(np.array(counts)))
-    signs, ordered = rank.signs(measured), left_out_signs(anchors, sigma)
+    signs, mask = _pairs(anchors, counts, sigma, ended)
+    ordered = left_out_signs(anchors, sigma, ended)
     tau, counted = rank.tau_of_signs(signs, ordered, mask)
     pairs = int(mask.sum()) // 2
     predicted = left_out(anchors, sigma)
@@ -121,6 +129,18 @@ def assess(
         pair_signs=counted[0] / pairs if pairs else None,
         top_3=rank.top_k_overlap(measured, predicted, 3),
     )
+
+
+def _pairs(
+    anchors: Sequence[Anchor], counts: Sequence[int], sigma: float, ended: Sequence[Anchor]
+) -> tuple[Signs, Mask]:
+    """The real order of all pairs, and which of them are known to be in it."""
+    real = np.array([a.measured for a in (*anchors, *ended)])
+    often = np.array([*counts, *[1] * len(ended)])
+    signs, mask = rank.signs(real), rank.informative_pairs(real, sigma * real / np.sqrt(often))
+    bound = np.arange(real.size) >= len(anchors)
+    open_above = bound[:, None] & ((signs > 0) | bound[None, :])
+    return signs, mask & ~(open_above | open_above.T)
 
 
 def _missing(

@@ -136,23 +136,32 @@ def left_out(anchors: Sequence[Anchor], sigma: float = 0.0) -> Floats:
     )
 
 
-def left_out_signs(anchors: Sequence[Anchor], sigma: float = 0.0) -> Signs:
-    """How the proxy orders each pair of anchors, by a calibration that has seen neither.
+def left_out_signs(
+    anchors: Sequence[Anchor], sigma: float = 0.0, ended: Sequence[Anchor] = ()
+) -> Signs:
+    """How the proxy orders each pair of points, by a calibration that has seen neither.
 
     Leaving out both and not one keeps ties as they are: two points of one layout with one raw
     prediction stay tied, where factors that each leave out another point would order them by the
     noise of their own measurement.
+
+    Args:
+        anchors: The points that were measured.
+        sigma: As for :func:`calibrate`.
+        ended: Points without a value of their own, which no calibration has seen; they stand behind
+            the others in the result.
     """
-    count = len(anchors)
-    tally = _Tally.of(anchors)
+    points = [*anchors, *ended]
+    count, tally = len(points), _Tally.of(anchors)
     found = np.zeros((count, count), dtype=np.int8)
     for i in range(count):
         for j in range(i + 1, count):
-            first, second = anchors[i], anchors[j]
+            first, second = points[i], points[j]
             if first.layout == second.layout:
                 sign = np.sign(first.predicted - second.predicted)
             else:
-                seen = tally.without(first, second).calibration(sigma)
+                known = [points[place] for place in (i, j) if place < len(anchors)]
+                seen = tally.without(*known).calibration(sigma)
                 sign = np.sign(
                     seen.apply(first.layout, first.predicted)
                     - seen.apply(second.layout, second.predicted)

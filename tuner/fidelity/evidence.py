@@ -64,13 +64,21 @@ class Predicted(BaseModel):
 
 
 class Observed(BaseModel):
-    """A real trial: its point, its value (None where it came to nothing), and why it ran."""
+    """A real trial.
+
+    Attributes:
+        point: Its point.
+        value: Its value; None where it has none.
+        role: Why it ran.
+        below: What its value lies below, where it was ended early as clearly worse than another.
+    """
 
     model_config = _FROZEN
 
     point: str
     value: Positive | None
     role: Role
+    below: Positive | None = None
 
 
 class Closing(BaseModel):

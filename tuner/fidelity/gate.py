@@ -3,11 +3,13 @@
 ::
 
     OFF ──predictions──▶ SHADOW ──evidence──▶ ON ──first sign of being wrong──▶ DISABLED
+                            ◀──evidence that no longer tells──┘
 
 In SHADOW, the default, predictions are kept beside real values and change nothing. ON, the proxy
 orders the queue and defers; it never gives a value, never rejects a point, never names a winner.
 DISABLED is for good: a proxy that was wrong once on a stack is not asked again there, and what it
-had deferred runs. A new stack has a new key and begins at OFF.
+had deferred runs. Where too little is known to show it right it is not wrong: it stands in the SHADOW
+again, and may earn its trust anew. A new stack has a new key and begins at OFF.
 
 The gate is a value: every step gives a new one, and all of it goes through JSON.
 """
@@ -50,7 +52,7 @@ class Gate(BaseModel):
         predictions: What it says, by point.
         observations: Real trials, in order.
         deferred: Points that were put off at any time while ON.
-        opened: After how many real trials it went ON.
+        opened: After how many real trials it went ON, the last time.
         closing: Why it is DISABLED.
     """
 
@@ -136,55 +138,85 @@ class Gate(BaseModel):
         )
 
     def _audit_due(self) -> bool:
-        last = max(
-            (n for n, o in enumerate(self.observations, 1) if o.role == "audit"),
-            default=self.opened or 0,
-        )
+        audits = (n for n, o in enumerate(self.observations, 1) if o.role == "audit")
+        last = max((self.opened or 0, *audits))
         return len(self.observations) - last >= self.limits.audit_every - 1
 
-    def record(self, point: str, value: float | None, role: Role = "plain") -> Gate:
+    def record(
+        self, point: str, value: float | None, role: Role = "plain", *, below: float | None = None
+    ) -> Gate:
         """Learn what a real trial came to, and open or close by it.
 
         Args:
             point: The point that ran.
-            value: Its real value, above 0; None where it came to nothing.
+            value: Its real value, above 0; None where it has none.
             role: Why it ran, as :meth:`choose` said.
+            below: What the value lies below, where the trial was ended early as clearly worse.
         """
         best = self.incumbent
-        seen = Observed(point=point, value=value, role=role)
+        seen = Observed(point=point, value=value, role=role, below=below)
         gate = self.recall(seen)
-        if gate.mode is Mode.SHADOW and gate.assessment().standing == "earned":
-            return gate.model_copy(update={"mode": Mode.ON, "opened": len(gate.observations)})
-        why = gate.sign_of_being_wrong(seen, best) if gate.mode is Mode.ON else None
-        return gate if why is None else gate.close(why)
+        if gate.mode not in {Mode.SHADOW, Mode.ON}:
+            return gate
+        found = gate.assessment()
+        why = gate.sign_of_being_wrong(seen, best, found)
+        if why is not None:
+            return gate.close(why)
+        if gate.mode is Mode.SHADOW:
+            opens = {"mode": Mode.ON, "opened": len(gate.observations)}
+            return gate.model_copy(update=opens) if found.standing == "earned" else gate
+        doubted = found.pairs < self.limits.pairs  # then it is neither right nor wrong
+        return gate.model_copy(update={"mode": Mode.SHADOW}) if doubted else gate
 
     def recall(self, seen: Observed) -> Gate:
         """Take up a real trial that was judged when it was recorded, without judging by it anew."""
         return self._with(observations=(*self.observations, seen))
 
-    def sign_of_being_wrong(self, seen: Observed, best: float | None) -> str | None:
-        """Why a proxy that is trusted must not be trusted any more; None where it may.
+    def sign_of_being_wrong(
+        self, seen: Observed, best: float | None, found: Assessment
+    ) -> str | None:
+        """Why a proxy must not be trusted any more; None where it may.
 
         Args:
             seen: The last real trial, which is among the observations already.
             best: The best real value before it.
+            found: What the proxy has shown, with that trial.
         """
         late = seen.role in {"audit", "deferred"} or seen.point in self.deferred
+        late = late and self.opened is not None
         if late and seen.value is not None and best is not None:
             edge = best * (1 + 2 * (self.sigma or 0.0))
             if seen.value > edge:
                 gain = seen.value / best - 1
                 return f"{seen.point}, which it had deferred, is {gain:.1%} better than the best"
-        found = self.assessment()
-        if found.standing == "wrong":
-            return found.why
-        if found.pairs < self.limits.pairs:
-            return f"it can no longer be shown to be right: {found.why}"
-        return None
+        if self.mode is not Mode.ON:
+            return None
+        if self._missed():
+            return (
+                f"{self.limits.misses} points in a row that it put first were ended early as clearly "
+                "worse than the best, and it had said more of each"
+            )
+        return found.why if found.standing == "wrong" else None
+
+    def _missed(self) -> bool:
+        """Whether the last points that it put first all ended early, below what it said of them."""
+        anchors, _ = self._anchors()
+        first = [
+            o for o in self.observations if o.role == "ordered" and o.point in self.predictions
+        ]
+        last = first[-self.limits.misses :]
+        if not anchors or len(last) < self.limits.misses:
+            return False
+        seen = calibrate(anchors, self.sigma or 0.0)
+        said = (self.predictions[o.point] for o in last)
+        return all(
+            o.below is not None and seen.apply(p.layout, p.value) > o.below
+            for o, p in zip(last, said, strict=True)
+        )
 
     def winner_was(self, point: str) -> Gate:
         """Learn which point the study's own repeats found best: it must not be a deferred one."""
-        if self.mode is Mode.ON and point in self.deferred:
+        if self.mode in {Mode.SHADOW, Mode.ON} and point in self.deferred:
             return self.close(f"{point}, which it had deferred, was found best")
         return self
 
@@ -196,8 +228,19 @@ class Gate(BaseModel):
     def assessment(self) -> Assessment:
         """What the proxy has shown so far."""
         anchors, counts = self._anchors()
-        layouts = {p.layout for p in self.predictions.values()}
-        return assess(anchors, counts, sigma=self.sigma, layouts=layouts, limits=self.limits)
+        valued = {o.point for o in self.observations if o.value is not None}
+        nothing = {o.point for o in self.observations} - valued
+        # A point that came to nothing covers no layout, and asks for none to be covered.
+        layouts = {p.layout for point, p in self.predictions.items() if point not in nothing}
+        bounds = {o.point: o.below for o in self.observations if o.point in nothing and o.below}
+        ended = [
+            Anchor(said.layout, said.value, bound)
+            for point, bound in bounds.items()
+            if (said := self.predictions.get(point)) is not None
+        ]
+        return assess(
+            anchors, counts, sigma=self.sigma, layouts=layouts, limits=self.limits, ended=ended
+        )
 
     @property
     def sigma(self) -> float | None:

@@ -72,6 +72,11 @@ class Worse:
         return self.score * (self.stop.ratio or 0.0)
 
     @property
+    def bound(self) -> float:
+        """What its score lies below: that trial's, less what chance makes two runs differ by."""
+        return self.score * (1 - self.stop.margin)
+
+    @property
     def words(self) -> str:
         """The finding, for people."""
         ratio, p = self.stop.ratio or 0.0, self.stop.p or 0.0
@@ -99,6 +104,7 @@ class Worse:
             "violation": None,
             "failed": True,
             "estimate": self.estimate,
+            "bound": self.bound,
             "segments": self.stop.segments,
         }
 

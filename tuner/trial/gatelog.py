@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # who only shows what was done needs none of the arithmetic
 GATE = "gate"
 """The event that says what the gate did."""
 
-OPENED, CLOSED, DEFERRED = "opened", "closed", "deferred"
+OPENED, CLOSED, DOUBTED, DEFERRED = "opened", "closed", "doubted", "deferred"
 ROLES: dict[str, Role] = {"ordered": "ordered", "audit": "audit", "released": "deferred"}
 """Why a trial ran, by what the gate did with it."""
 
@@ -33,9 +33,15 @@ def changed(before: Gate, after: Gate, *, acts: bool) -> list[Said]:
         return []
     if after.closing is not None:
         return [closed(after, acts=acts)]
+    why = after.assessment().why
+    if before.mode is Mode.ON:
+        will = (
+            "the proxy orders nothing for now" if acts else "the proxy would order nothing for now"
+        )
+        text = f"{will}: it can no longer be shown to be right: {why}{_released(after)}"
+        return [_said(after, DOUBTED, text, acts=acts, why=why, left=len(_left(after)))]
     if after.mode is not Mode.ON:
         return []
-    why = after.assessment().why
     will = "the proxy orders the search from now on" if acts else "the proxy would order the search"
     return [_said(after, OPENED, f"{will}: {why}", acts=acts, why=why, after=after.opened)]
 
@@ -43,11 +49,21 @@ def changed(before: Gate, after: Gate, *, acts: bool) -> list[Said]:
 def closed(gate: Gate, *, acts: bool) -> Said:
     """That a gate is shut, and why."""
     why, after = (gate.closing.why, gate.closing.after) if gate.closing else ("", 0)
-    ran = {seen.point for seen in gate.observations}
-    left = sum(point not in ran for point in gate.deferred)
-    rest = f"; {_points(left)} that it had put off run in their own order" if left else ""
+    left = len(_left(gate))
     will = "the proxy is shut out on this stack" if acts else "the proxy would be shut out"
-    return _said(gate, CLOSED, f"{will}: {why}{rest}", acts=acts, why=why, after=after, left=left)
+    text = f"{will}: {why}{_released(gate)}"
+    return _said(gate, CLOSED, text, acts=acts, why=why, after=after, left=left)
+
+
+def _left(gate: Gate) -> list[str]:
+    """What was put off and has not run."""
+    ran = {seen.point for seen in gate.observations}
+    return [point for point in gate.deferred if point not in ran]
+
+
+def _released(gate: Gate) -> str:
+    left = _left(gate)
+    return f"; {_points(len(left))} that it had put off run in their own order" if left else ""
 
 
 def handed_out(choice: Choice, why: str, before: Gate, after: Gate) -> list[Said]:
@@ -99,11 +115,23 @@ def taken_up(gate: Gate, event: Event) -> Gate:
         case "closed":
             closing = Closing(why=data["why"], after=data["after"])
             return gate.model_copy(update={"mode": Mode.DISABLED, "closing": closing})
+        case "doubted":
+            return gate.model_copy(update={"mode": Mode.SHADOW})
         case "deferred":
             deferred = tuple(dict.fromkeys((*gate.deferred, *data["points"])))
             return gate.model_copy(update={"deferred": deferred})
         case _:
             return gate
+
+
+def moved(gate: Gate) -> Gate:
+    """A gate whose points have other names now, in a changed search space.
+
+    What it put off is nothing any more, and trust that it had is earned anew, by those trials that still
+    count; one that was shut out stays so.
+    """
+    mode = Mode.SHADOW if gate.mode is Mode.ON else gate.mode
+    return gate.model_copy(update={"mode": mode, "opened": None, "deferred": ()})
 
 
 def in_line(number: int | None, data: dict[str, Any]) -> str:

@@ -66,11 +66,12 @@ class Ordering:
                 self._drawn_for = event.data["for"]
             else:
                 self._drawn.clear()
+                self._drawn_for = -1  # trials that count are fewer now: the number comes again
 
     def next(
         self, sampler: Sampler, number: int, taken: AbstractSet[str], last: Callable[[], bool]
     ) -> Next | None:
-        """The point that runs next; None when the space has no other one.
+        """The point that runs next; None when the space has no other one, or work is to end.
 
         Args:
             sampler: Where points come from.
@@ -78,6 +79,8 @@ class Ordering:
             taken: Keys of the points that have a trial.
             last: Whether nothing will run after it.
         """
+        if self.shadow.trusted and not self.shadow.ready:
+            return self._meanwhile(sampler, number, taken)
         if self.shadow.trusted:
             waiting = self._filled(sampler, number, taken)
             if not waiting:
@@ -89,6 +92,16 @@ class Ordering:
         asked = next(iter(waiting.values()), None) or sampler.ask(number, taken)
         return None if asked is None else Next(asked)
 
+    def _meanwhile(self, sampler: Sampler, number: int, taken: AbstractSet[str]) -> Next | None:
+        """The point that runs while a trusted proxy cannot speak yet: what it put off goes on waiting."""
+        waiting, off = self._waiting(taken), set(self.shadow.gate.deferred)
+        asked = (
+            next((drawn for point, drawn in waiting.items() if point not in off), None)
+            or sampler.ask(number, taken | waiting.keys() | off)
+            or sampler.ask(number, taken)  # nothing else is left
+        )
+        return None if asked is None else Next(asked)
+
     def _waiting(self, taken: AbstractSet[str]) -> _Queue:
         return {point: drawn for point, drawn in self._drawn.items() if point not in taken}
 
@@ -97,18 +110,25 @@ class Ordering:
         if self.study.space.search.sampler == "grid":
             waiting = {key(left): left for left in sampler.rest(taken, GRID)}
             self.shadow.foretell(waiting)
-            return waiting
+            return {} if self._ending() else waiting
         waiting = self._waiting(taken)
         self.shadow.foretell(waiting)
+        if self._ending():
+            return {}
         # Once for each trial: one who goes on after a kill must not draw where nobody did.
-        if number == self._drawn_for or len(waiting) >= MOST or self.shadow.keeps(list(waiting)):
+        enough = number == self._drawn_for or len(waiting) >= MOST
+        if waiting and (enough or self.shadow.keeps(list(waiting))):
             return waiting
         drawn = sampler.draw(number, taken | waiting.keys(), BATCH)
         if drawn:
             self._keep(drawn, number)
             waiting |= {key(each): each for each in drawn}
             self.shadow.foretell(waiting)
-        return waiting
+        return {} if self._ending() else waiting
+
+    def _ending(self) -> bool:
+        """Whether work is to end: what was foretold is not whole then, and nothing hangs on it."""
+        return self.study.wishes.ending
 
     def _keep(self, drawn: list[Assignment], number: int) -> None:
         said = {"points": [dict(each) for each in drawn], "for": number}

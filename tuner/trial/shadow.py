@@ -25,15 +25,22 @@ from tuner.store.rows import Event, TrialRow
 from tuner.trial import gatelog
 from tuner.trial.climbing import digests
 from tuner.trial.context import Study
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.gatelog import GATE
 from tuner.trial.stepproxy import VERSION
 
 EVENT = "proxy"
 """The event that holds a prediction beside the real value."""
+MIGRATED = "migrated"
+"""The event after which points have other names, in another search space."""
 
 
 class Proxy(Protocol):
     """What predicts points."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can say anything at all by now; one that cannot is asked again later."""
 
     def speaks(self, deployment: Deployment) -> bool:
         """Whether there is anything to learn from a deployment."""
@@ -78,6 +85,11 @@ class Shadow:
         """Whether the proxy orders the search now."""
         return self.acts and self.gate.mode is Mode.ON
 
+    @property
+    def ready(self) -> bool:
+        """Whether the proxy can speak already: at the start of a session it may not be able to."""
+        return self.proxy.ready
+
     # --- what the ledger has ---------------------------------------------------------------------
 
     def restore(self, trials: list[TrialRow]) -> None:
@@ -90,28 +102,31 @@ class Shadow:
             return
         ledger, study = self.study.ledger, self.study.row.id
         points = {t.number: key(t.assignment) for t in trials if t.assignment is not None}
-        moved = max((e.id for e in ledger.events(study, kinds=("migrated",))), default=0)
-        for event in ledger.events(study, kinds=(EVENT, GATE)):
-            if event.data["key"] != self.gate.key.digest:
-                continue  # of another stack: the engine, the load or the score was another one
-            if event.kind == GATE:
-                self._take_up(event, fresh=event.id > moved)
-            elif event.number in points:
-                self._recall(event, points[event.number])
+        for event in ledger.events(study, kinds=(EVENT, GATE, MIGRATED)):
+            own = event.data.get("key") == self.gate.key.digest
+            if event.kind == MIGRATED:
+                self._gate = gatelog.moved(self.gate)
+            elif event.kind == GATE and own:
+                self._take_up(event)
+            elif event.kind == EVENT and event.number not in self._known:  # the first one stands
+                self._known.add(event.number or 0)
+                # Else of another stack: the engine, the load or the score was another one.
+                if own and event.number in points:
+                    self._recall(event, points[event.number])
         self._heed_others()
 
-    def _take_up(self, event: Event, *, fresh: bool) -> None:
+    def _take_up(self, event: Event) -> None:
         role = gatelog.role_of(event)
         if role is not None and event.number is not None:
             self._roles[event.number] = role
-        if fresh or event.data["what"] != gatelog.DEFERRED:  # else of points in other terms
-            self._gate = gatelog.taken_up(self.gate, event)
+        self._gate = gatelog.taken_up(self.gate, event)
 
     def _recall(self, event: Event, name: str) -> None:
         data, number = event.data, event.number or 0
-        self._known.add(number)
         said = None if data["said"] is None else Predicted(**data["said"])
-        seen = Observed(point=name, value=data["real"], role=data["role"])
+        seen = Observed(
+            point=name, value=data["real"], role=data.get("role", "plain"), below=data.get("below")
+        )
         self._gate = self._heard(name, said).recall(seen)
         if seen.value is not None:
             self.proxy.learn(self.study.ledger.trial(event.study, number))
@@ -125,7 +140,7 @@ class Shadow:
         if not self.acts or self.gate.mode is Mode.DISABLED:
             return
         for event in self.study.ledger.events(kinds=(GATE,)):
-            same = event.data["key"] == self.gate.key.digest
+            same = event.data.get("key") == self.gate.key.digest
             if same and event.data["what"] == gatelog.CLOSED:
                 self._close(f"it was wrong on this stack before: {event.data['why']}")
                 return
@@ -142,13 +157,16 @@ class Shadow:
         """Hear what the proxy says of all points that wait.
 
         Of a layout in which nothing was measured beside a prediction it is not believed: there
-        nothing is put off.
+        nothing is put off. It takes its time with many points, and ends where work is to end: then
+        nothing was heard.
         """
         gate = self.gate
         valued = {seen.point for seen in gate.observations if seen.value is not None}
         layouts = {said.layout for name, said in gate.predictions.items() if name in valued}
         found = {}
         for name, assignment in waiting.items():
+            if self.study.wishes.ending:
+                return
             if name not in self._said:
                 self._said[name] = self._predicted(assignment)
             said = self._said[name]
@@ -198,9 +216,11 @@ class Shadow:
         deployment = Deployment.from_json(trial.deployment)
         role = self._roles.get(trial.number, "plain")
         real = trial.score if trial.verdict == "healthy" and (trial.score or 0) > 0 else None
-        # One that ended early or failed has no real value to stand beside; it counts where the gate
-        # chose it, for the gate has had its turn.
-        if not self.proxy.speaks(deployment) or (real is None and role == "plain"):
+        # One that was ended early is known to be below something. One that failed says nothing; it
+        # counts where the gate chose it, for the gate has had its turn.
+        below = (trial.judgement or {}).get("bound") if trial.verdict == CLEARLY_WORSE else None
+        shows = real is not None or below is not None
+        if not self.proxy.speaks(deployment) or (not shows and role == "plain"):
             return
         name = key(trial.assignment or {})
         word = self._word(trial, name, deployment)
@@ -210,11 +230,12 @@ class Shadow:
             "said": None if said is None else said.model_dump(),
             "abstained": abstained,
             "real": real,
+            "below": below,
             "role": role,
             "key": self.gate.key.digest,
         }
         before = self._heard(name, said)
-        after = _renamed(before.record(name, real, role), name, trial.number)
+        after = _renamed(before.record(name, real, role, below=below), name, trial.number)
         beside = gatelog.changed(before, after, acts=self.acts)
         self.study.ledger.note(self.study.row.id, EVENT, data, trial.number, beside)
         self._known.add(trial.number)
@@ -223,7 +244,7 @@ class Shadow:
             self.study.voice.say(kind, trial.number, **each)
         if real is not None:
             self.proxy.learn(trial)
-            self._said.clear()
+        self._said.clear()
 
     def _word(self, trial: TrialRow, name: str, deployment: Deployment) -> Predicted | str:
         """What the proxy said of a trial's point beforehand: just what was acted upon, if it was."""
@@ -281,6 +302,8 @@ def in_words(found: dict[str, Any]) -> str:
     if mode == Mode.ON:
         after = f"would have been trusted after {found['opened_after']} trials"
         return f"{text}; it {'was trusted to the end' if acts else after}"
+    if acts and found["opened_after"] is not None:
+        return f"{text}; it was not trusted to the end: {shown['why']}"
     return f"{text}; it {'was not' if acts else 'would not have been'} trusted: {shown['why']}"
 
 

@@ -15,9 +15,9 @@ from tuner.fidelity.asked import Asked, LengthsUnknown, asked
 from tuner.fidelity.blocks import PoolTooSmall
 from tuner.fidelity.evidence import Predicted
 from tuner.fidelity.simulate import Scheduler
-from tuner.fidelity.simulator import Abstention, Candidate, Simulator, from_steps
+from tuner.fidelity.simulator import Abstention, Candidate, Simulator
 from tuner.fidelity.steplog import steps_of_log
-from tuner.fidelity.steptime import Setting, StepRecord
+from tuner.fidelity.steptime import Setting, StepModel, StepRecord, fit_steps
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Plan
 from tuner.spec import Point
@@ -25,6 +25,7 @@ from tuner.spec.deployment import Deployment
 from tuner.spec.flags import STEP_FLAG
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
+from tuner.trial.lengths import keep, recalled
 
 VERSION = "steps-2"
 """The proxy's name and version: another one has its trust to earn anew."""
@@ -49,8 +50,14 @@ class StepProxy:
     _steps: dict[Setting, list[list[StepRecord]]] = field(default_factory=dict)
     _axes: dict[str, frozenset[str]] = field(default_factory=dict)
     _pools: dict[_Kind, _Pool] = field(default_factory=dict)
-    _fitted: Simulator | None = None
-    _asked: tuple[Plan, Asked] | None = None
+    _models: dict[Setting, StepModel] = field(default_factory=dict)
+    _told: dict[_Case, Predicted | str] = field(default_factory=dict)
+    _asked: tuple[Plan | None, Asked | str] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it knows what is asked: a new study does not before its first engine is up."""
+        return self._load() is not None
 
     def speaks(self, deployment: Deployment) -> bool:
         """Whether a deployment's engine logs its steps."""
@@ -58,6 +65,7 @@ class StepProxy:
 
     def learn(self, trial: TrialRow) -> None:
         """Learn the steps of a trial that was measured."""
+        self._load()  # an engine was up: what is asked is known now, and is kept
         engine = self._engine(trial)
         if engine is None:
             return
@@ -69,7 +77,13 @@ class StepProxy:
         if isinstance(candidate, str):
             return
         self._pools[_kind(candidate.setting, candidate.other)] = engine.pool
-        self._fitted = None
+        self._models.pop(candidate.setting, None)
+        # What it says of other settings stays as it is, unless it said that it could not know.
+        self._told = {
+            case: said
+            for case, said in self._told.items()
+            if case[0] != candidate.setting and not isinstance(said, str)
+        }
         starts = self._steps.setdefault(candidate.setting, [])
         starts.append(steps)
         del starts[:-_RECENT]
@@ -91,25 +105,31 @@ class StepProxy:
         if isinstance(candidate, str):
             return candidate
         load = self._load()
-        if isinstance(load, str):
-            return load
+        if not isinstance(load, Asked):
+            return load or "what is asked is not known before an engine is up"
+        case = (setting, candidate.scheduler, tuple(sorted(other.items())))
+        if case not in self._told:
+            self._told[case] = self._simulated(candidate, load)
+        return self._told[case]
+
+    def _simulated(self, candidate: Candidate, load: Asked) -> Predicted | str:
         try:
             found = self._fit().predict(candidate, load, weights=self.study.weights)
         except (PoolTooSmall, ValueError, RuntimeError) as error:
             return str(error)  # a fit that fails says nothing
         if isinstance(found, Abstention):
             return found.why
-        layout = f"{setting.layout} {setting.variant}".strip()
+        layout = f"{candidate.setting.layout} {candidate.setting.variant}".strip()
         return (
             Predicted(layout=layout, value=found.score) if found.score > 0 else "it came to nothing"
         )
 
     def _fit(self) -> Simulator:
-        """The simulator by all that was learnt; fitted anew once something is."""
-        if self._fitted is None:
-            records = {s: list(itertools.chain(*starts)) for s, starts in self._steps.items()}
-            self._fitted = from_steps(records, self._axes)
-        return self._fitted
+        """The simulator by all that was learnt; what was learnt of one setting is fitted alone."""
+        for setting, starts in self._steps.items():
+            if setting not in self._models:
+                self._models[setting] = fit_steps(setting, list(itertools.chain(*starts)))
+        return Simulator(list(self._models.values()), self._axes)
 
     # --- a trial as the simulator sees it --------------------------------------------------------
 
@@ -159,20 +179,33 @@ class StepProxy:
                 found[name] = str(value)
         return found
 
-    def _load(self) -> Asked | str:
+    def _load(self) -> Asked | str | None:
+        """What is asked; a sentence where it cannot be simulated, None while nobody knows it."""
         plans = [plan for prepared in self.study.plans.values() for plan in prepared.levels]
-        if len(plans) != 1:
+        if len(plans) > 1:
             return "it knows loads of one plan"
-        if self._asked is None or self._asked[0] is not plans[0]:
-            try:
-                self._asked = plans[0], asked(plans[0], verbatim=False)
-            except LengthsUnknown as error:
-                return str(error)
-        return self._asked[1]
+        if self._asked is None or (plans and self._asked[0] is not plans[0]):
+            self._told.clear()
+            self._asked = self._of_plan(plans[0]) if plans else self._of_before()
+        return None if self._asked is None else self._asked[1]
+
+    def _of_plan(self, plan: Plan) -> tuple[Plan, Asked | str]:
+        try:
+            found = asked(plan, verbatim=False)
+        except LengthsUnknown as error:
+            return plan, str(error)
+        keep(self.study, found)
+        return plan, found
+
+    def _of_before(self) -> tuple[None, Asked] | None:
+        found = recalled(self.study)
+        return None if found is None else (None, found)
 
 
 _Kind = tuple[str, tuple[tuple[str, str], ...]]
 """What a KV pool's size hangs on: the layout, and every value that the simulator has no model of."""
+_Case = tuple[Setting, Scheduler, tuple[tuple[str, str], ...]]
+"""All that a prediction hangs on, besides what was learnt of the setting."""
 
 
 @dataclass(frozen=True, slots=True)

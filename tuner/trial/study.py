@@ -85,6 +85,7 @@ class StudyRunner:
         self._ordering = Ordering(study, self._shadow)
         self._began = time.monotonic()
         self._sampler = self._new_sampler()
+        self._restored = False
 
     def _new_sampler(self) -> Sampler:
         settings = self._study.space.search
@@ -113,7 +114,8 @@ class StudyRunner:
             self._foresight.close()
 
     def _run_phases(self) -> Decision | None:
-        self._restore()
+        # A profile belongs to what is decided: it waits until that is known.
+        self.take_up(lambda trial: trial.origin is not Origin.PROFILE)
         for phase in (self._baseline, self._first, self._search, self._finals.contend):
             phase()
             if self._stopped:
@@ -134,12 +136,14 @@ class StudyRunner:
         return decision
 
     def _restore(self) -> None:
+        """Know what the ledger knows; once, before the first trial is told."""
+        if self._restored:
+            return
+        self._restored = True
         self._entry = self._climbing.entry
         self._sampler.restore(self._told_history())
         self._shadow.restore(self._trials())
         self._ordering.restore()
-        # A profile belongs to what is decided: it waits until that is known.
-        self.take_up(lambda trial: trial.origin is not Origin.PROFILE)
 
     def take_up(self, wanted: Callable[[TrialRow], bool] = lambda _: True) -> None:
         """Take up what an earlier tuner left: tell what is verified, run what is planned.
@@ -147,6 +151,7 @@ class StudyRunner:
         Args:
             wanted: Which of the planned trials to run now; the others stay planned.
         """
+        self._restore()
         ledger, study = self._study.ledger, self._study.row.id
         for trial in self._trials():
             if is_running(trial.stage):  # its tuner was killed before it could do this
@@ -207,6 +212,8 @@ class StudyRunner:
             found = self._ordering.next(
                 self._sampler, len(self._trials()), self._known.taken(), self._is_last
             )
+            if self._study.wishes.ending:  # meanwhile
+                return
             if found is None and held is not None:
                 self._climb(held)
                 continue

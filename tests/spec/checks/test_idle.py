@@ -16,15 +16,42 @@ TALK = "kind: conversations, conversations: 4, turn_tokens: 100, output_tokens: 
 OFFICIAL = "kind: official_like, "
 TP = "parameters: {tp: {flag: -tp, baseline: 1}}\n"
 
-LOGS = (
-    "engine: {recipe: cpu, model: {make: x}, flags: {--enable-logging-iteration-details: true}}\n"
+STEPS = "--enable-logging-iteration-details: true"
+LOGS = f"engine: {{recipe: cpu, model: {{make: x}}, flags: {{{STEPS}, --max-num-batched-tokens: 512}}}}\n"
+SEQS = "parameters: {seqs: {flag: --max-num-seqs, choices: [1, 2], baseline: 1}}\n"
+CURVE = "kind: decode_curve, rounds: 2, prompt_tokens: 64, output_tokens: 8, "
+BUNDLE = (
+    "parameters: {b: {bundle: {x: {flags: {--max-num-seqs: 1}}, y: {flags: {--max-num-seqs: 2}}}, "
+    "baseline: x}}\n"
 )
+ORDERED = f"{LOGS}{SEQS}search: {{proxy: on}}\n"
 
 PAIRS = [
-    ("search: {proxy: on}", f"{LOGS}search: {{proxy: on}}", "engines log"),
+    (f"{SEQS}search: {{proxy: on}}", ORDERED, "engines log"),
     (
-        f"{LOGS}search: {{proxy: on, repeats: {{baseline: 1}}}}",
-        f"{LOGS}search: {{proxy: on, repeats: {{baseline: 2}}}}",
+        ORDERED
+        + f"workloads: {{a: {{{TALK} turns: 2, concurrency: 1}}, b: {{{TALK} turns: 2, concurrency: 2}}}}",
+        ORDERED + f"workloads: {{a: {{{TALK} turns: 2, concurrency: 1}}}}",
+        "proxy: on does nothing: there are 2 loads, and",
+    ),
+    (
+        ORDERED + f"workload: {{{CURVE} concurrencies: [1, 2, 4]}}",
+        ORDERED + f"workload: {{{CURVE} concurrencies: [4]}}",
+        "proxy: on does nothing: there are 3 loads, and",
+    ),
+    (
+        f"{LOGS}{SEQS.replace('--max-num-seqs', '--block-size')}search: {{proxy: on}}",
+        LOGS + BUNDLE + "search: {proxy: on}",
+        "--max-num-seqs is left to the engine",
+    ),
+    (
+        f"{LOGS.replace(', --max-num-batched-tokens: 512', '')}{SEQS}search: {{proxy: on}}",
+        f"{LOGS}{SEQS}search: {{proxy: on, sampler: random}}",
+        "--max-num-batched-tokens is left to the engine",
+    ),
+    (
+        f"{LOGS}{SEQS}search: {{proxy: on, repeats: {{baseline: 1}}}}",
+        f"{LOGS}{SEQS}search: {{proxy: on, repeats: {{baseline: 2}}}}",
         "shows no noise",
     ),
     ("seed: 3\nsearch: {sampler: grid}", "seed: 3\nsearch: {sampler: random}", "seed"),

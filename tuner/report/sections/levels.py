@@ -75,7 +75,7 @@ def proxy(material: Material) -> Iterator[Block]:
         yield Bullets(tuple(words(one_line(of_gate(e))) for e in steps))
 
 
-_STEPS = frozenset({"opened", "audit", "closed"})
+_STEPS = frozenset({"opened", "audit", "doubted", "closed"})
 
 
 def _would(found: Mapping[str, Any]) -> str:
@@ -98,6 +98,9 @@ def _done(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("audits", str(found["audits"])),
         ("points put off", f"{found['deferred']}, {found['deferred_never_run']} of them never ran"),
     ]
+    if found["mode"] == "shadow":
+        why = one_line(str(found["assessment"]["why"]))
+        return [*rows, ("at the end", f"it was not trusted any more: {why}")]
     if found["closed_because"] is None:
         return [*rows, ("at the end", "it was trusted still")]
     shut = f"after {found['closed_after']} trials: {one_line(str(found['closed_because']))}"

@@ -30,6 +30,8 @@ from tuner.spec.workload import (
 Idle = tuple[Place, str, str]
 """Where it stands, what is wrong with it, and the mend."""
 
+_SCHEDULER = ("--max-num-seqs", "--max-num-batched-tokens")
+"""What decides which requests share a step; the step simulator needs to know both."""
 FEWEST_TALKS = 10
 """Conversations of the smallest load that may be ended early: the first look is after eight, and not
 when less than a fifth of the load is left."""
@@ -111,17 +113,32 @@ def _settings(document: SpaceDocument) -> Iterator[Idle]:
 
 
 def _proxy(document: SpaceDocument) -> Iterator[Idle]:
-    """A proxy that shall order the search and never hears of a step, or never knows the noise."""
+    """A proxy that shall order the search and never hears of a step, or can never say anything."""
     place: Place = ("search", "proxy")
     if document.search.proxy != "on":
         return
     tuned = {claim.what for claim in claims(document)}
-    if not document.engine.flags.get(STEP_FLAG) and f"flag {STEP_FLAG}" not in tuned:
+    flags = document.engine.flags
+    loads = _loads(document)
+    left = next((f for f in _SCHEDULER if flags.get(f) is None and f"flag {f}" not in tuned), None)
+    if not flags.get(STEP_FLAG) and f"flag {STEP_FLAG}" not in tuned:
         said = "proxy: on does nothing: the step simulator learns from steps that engines log"
         yield place, said, f"add engine: flags: {{{STEP_FLAG}: true}}"
     elif document.search.repeats.baseline == 1:
         said = "proxy: on does nothing: one start of the baseline shows no noise"
         yield place, said, "write repeats: {baseline: 2} or more"
+    elif loads > 1:
+        said = f"proxy: on does nothing: there are {loads} loads, and the step simulator knows one"
+        yield place, said, "write proxy: shadow, or keep one workload of one concurrency"
+    elif left is not None:
+        said = f"proxy: on does nothing: {left} is left to the engine, so no step can be simulated"
+        yield place, said, f"tune {left}, or fix it under engine: flags"
+
+
+def _loads(document: SpaceDocument) -> int:
+    """Loads that a trial is measured with: a decode curve has one a concurrency."""
+    loads = document.loads.values()
+    return sum(len(x.concurrencies) if isinstance(x, DecodeCurve) else 1 for x in loads)
 
 
 def _repeats(document: SpaceDocument) -> Iterator[Idle]:
@@ -152,9 +169,8 @@ def _early(document: SpaceDocument) -> Iterator[Idle]:
     search = document.search
     if not (search.stop_early and _written(search, "stop_early")):
         return
-    loads = tuple(document.loads.values())
-    levels = sum(len(x.concurrencies) if isinstance(x, DecodeCurve) else 1 for x in loads)
-    talks = None if levels > 1 else _talks(loads[0])
+    levels = _loads(document)
+    talks = None if levels > 1 else _talks(next(iter(document.loads.values())))
     why = None
     if levels > 1:
         why = f"there are {levels} loads, and one of them does not decide"
