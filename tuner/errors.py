@@ -19,6 +19,7 @@
     ├── Quarantined               nothing is started on a device until a person has looked
     ├── TelemetryLost             a device's driver or its tool does not answer
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
+    ├── LedgerClosed              the ledger was asked after it was given back: its tuner is ending
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
 
 A :class:`UserError` is printed as one line, without a traceback. Anything that is not a
@@ -36,6 +37,7 @@ __all__ = [
     "BuildFailed",
     "DockerLost",
     "LaunchFailed",
+    "LedgerClosed",
     "LedgerCorrupt",
     "ModelUnreadable",
     "NoSpaceLeft",
@@ -174,6 +176,10 @@ class TelemetryLost(TunerError):
 
 class LedgerCorrupt(TunerError):
     """Raised when the ledger was read and is not what tuner wrote."""
+
+
+class LedgerClosed(TunerError):
+    """Raised when the ledger is asked after it was closed."""
 
 
 class NothingFeasible(TunerError):

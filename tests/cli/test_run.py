@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from tests.fakes.devices import MIB, FakeCards, steady
 from tests.fakes.world import World
+from tests.trial.factory import trial
 from tuner.cli import register
 from tuner.cli.main import app
 from tuner.errors import UserError
@@ -104,7 +105,9 @@ def test_trials_are_compared_on_the_devices_of_their_study_beside_a_daemon(
         raise session._ToldToStop
 
     monkeypatch.setattr(session, "_ready", ready)
-    monkeypatch.setattr("tuner.trial.comparison._own", lambda _ledger, _row, number: number)
+    monkeypatch.setattr(
+        "tuner.trial.comparison.point_of", lambda _ledger, _study, number, _doing: trial(number)
+    )
     with hold_folder(world.state, {}):
         done = tuner(world, "compare", "fake", "0", "1")
     assert isinstance(done.exception, SystemExit)

@@ -81,7 +81,8 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
 def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:
     study: dict[str, Any] = {
         "study": "s", "status": "finished", "reason": None, "exit": 0, "delivered": None,
-        "decision": {"winner": 0, "clear": False, "comparisons": []}, "levels": [SHORT, REAL],
+        "decision": {"baseline": 0, "winner": 0, "clear": False, "comparisons": []},
+        "levels": [SHORT, REAL], "best": None,
     }  # fmt: skip
     console = Console(width=160, no_color=True)
     with console.capture() as capture:
@@ -94,10 +95,21 @@ def test_the_end_of_a_study_shows_its_levels_where_it_has_any() -> None:
 
 def ended(**study: Any) -> str:
     whole = {"study": "s", "status": "finished", "reason": None, "exit": 0, "delivered": None}
+    whole |= {"best": None}
     console = Console(width=200, no_color=True)
     with console.capture() as capture:
         finish({**whole, **study}, [], console)
     return capture.get()
+
+
+def test_a_better_score_that_nobody_measured_in_turns_is_not_denied() -> None:
+    stands = {"baseline": 0, "winner": 0, "clear": False, "comparisons": []}
+    for best in (None, {"trial": 0, "score": 9.0}):
+        assert "The baseline stands: nothing scored above it." in ended(decision=stands, best=best)
+    said = ended(decision=stands, best={"trial": 7, "score": 9.0})
+    assert "nothing scored above" not in said
+    assert "no finalist was measured in turns with it. Trial 7 scored best in the search" in said
+    assert "`tuner compare s 0 7` measures the two" in said
 
 
 def test_the_end_is_said_in_words_alone() -> None:

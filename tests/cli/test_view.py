@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from tuner.cli.live import PlainLines
+from tuner.cli.live import PlainLines, panel
 from tuner.cli.view import StudyView
 from tuner.trial.events import Happening
 
@@ -45,6 +45,34 @@ def test_what_the_gate_of_a_proxy_does_is_a_line_of_its_own() -> None:
     lines.hear(Happening("gate", 7, {"what": "opened", "text": "it orders from now on"}, 0.0))
     audit = {"what": "audit", "text": "an audit: drawn by chance", "point": "p"}
     lines.hear(Happening("gate", 9, audit, 0.0))
-    assert seen.notes == ["it orders from now on", "trial 9: an audit: drawn by chance"]
+    said = ["it orders from now on", "trial 9: an audit: drawn by chance"]
+    assert [*seen.notes, seen.proxy] == said
     shown = out.export_text().splitlines()
-    assert [line.partition("  ")[2] for line in shown] == seen.notes
+    assert [line.partition("  ")[2] for line in shown] == said
+
+
+def test_what_a_trusted_proxy_does_at_every_trial_pushes_no_warning_out() -> None:
+    seen, out = view(), Console(width=200, record=True, file=StringIO())
+    seen.hear(Happening("note", None, {"text": "level short rejects nobody any more"}, 0.0))
+    seen.hear(Happening("quarantine", 3, {"reason": "device 0 does not come back"}, 0.0))
+    seen.hear(Happening("gate", 4, {"what": "opened", "text": "the proxy orders"}, 0.0))
+    for number in range(5, 30):
+        data = {"what": "ordered", "text": "put first by the proxy", "point": "p"}
+        seen.hear(Happening("gate", number, data, 0.0))
+        off = {"what": "deferred", "text": "the proxy puts 2 points off", "points": ["a", "b"]}
+        seen.hear(Happening("gate", number, off, 0.0))
+    kept = [
+        "level short rejects nobody any more",
+        "quarantined: device 0 does not come back",
+        "the proxy orders",
+    ]
+    assert seen.notes == kept
+    out.print(panel(seen))
+    shown = out.export_text()
+    for line in (*kept, "the proxy puts 2 points off"):
+        assert shown.count(line) == 1
+    seen.hear(Happening("gate", 30, {"what": "closed", "text": "the proxy is shut out"}, 0.0))
+    assert (seen.proxy, seen.notes[-1]) == ("", "the proxy is shut out")
+    for number in range(9):
+        seen.hear(Happening("note", None, {"text": f"note {number}"}, 0.0))
+    assert seen.notes == [f"note {number}" for number in range(4, 9)]

@@ -40,16 +40,17 @@ WORKLOAD: dict[str, Any] = {
     "time_limit": "20s",
     "warmup": {"conversations": 1},
 }
+ENGINE: dict[str, Any] = {
+    "recipe": "recipe",
+    "model": {"path": "model"},
+    "flags": {"--max-model-len": 2048, "--enable-prompt-tokens-details": True},
+    "deadlines": {"start": "30s", "silence": "15s", "stop": "5s"},
+}
 _SPACE: dict[str, Any] = {
     "version": 1,
     "study": "fake",
     "seed": 5,
-    "engine": {
-        "recipe": "recipe",
-        "model": {"path": "model"},
-        "flags": {"--max-model-len": 2048, "--enable-prompt-tokens-details": True},
-        "deadlines": {"start": "30s", "silence": "15s", "stop": "5s"},
-    },
+    "engine": ENGINE,
     "parameters": {
         "seqs": {"flag": "--max-num-seqs", "choices": [1, 2, 4, 8], "baseline": 1},
         "batch": {

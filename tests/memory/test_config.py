@@ -42,7 +42,9 @@ def test_states_and_quantization() -> None:
 
 
 def test_a_file_at_fault_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnreadable, match=r"config\.json: it cannot be read"):
+    with pytest.raises(
+        ModelUnreadable, match=r"config\.json: there is no such file — give the folder"
+    ):
         read_config(tmp_path)
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(ModelUnreadable, match="no JSON"):

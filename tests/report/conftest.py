@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.ledgers import gates
 from tests.trial.factory import trial
-from tuner.report.material import Material
+from tuner.report.material import Material, StepTimes
 from tuner.store.rows import Event, Origin, StudyRow, TrialRow
 
 HOSTILE = (
@@ -173,7 +173,11 @@ def harmful() -> Callable[[str], Material]:
             importance={text: 1.0},
             space=[text],
             curves={0: samples()},
-            profiles={0: {"decode": {"steps": 1, "stages": {text: {"total_s": 1.0, "count": 1}}}}},
+            profiles={
+                0: StepTimes(
+                    {"decode": {"steps": 1, "stages": {text: {"total_s": 1.0, "count": 1}}}}
+                )
+            },
             events=[Event(1, 1, None, "note", 0.0, {"text": text})],
         )
 

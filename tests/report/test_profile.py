@@ -13,7 +13,7 @@ from tests.trial.factory import trial
 from tuner.report.blocks import Picture
 from tuner.report.html import html
 from tuner.report.markdown import markdown
-from tuner.report.material import Material, mean_figure
+from tuner.report.material import Material, StepTimes, mean_figure
 from tuner.report.sections.profile import profiles, stage_rows, summary
 from tuner.report.story import story
 from tuner.store.rows import Origin
@@ -33,7 +33,7 @@ def profiled(material: Material, **more: Any) -> Material:
     env = {"ENGINEX_PROFILE_SYNC": "1"} if more.get("waits") else {}
     run = trial(9, origin=Origin.PROFILE, repeats=1, feasible=None, deployment={"env": env})
     trials = [*material.trials, replace(run, verdict=more.get("verdict", "healthy"))]
-    found = more.get("found", {1: {"prefill": PREFILL, "decode": DECODE}})
+    found = more.get("found", {1: StepTimes({"prefill": PREFILL, "decode": DECODE}, 9)})
     return replace(material, trials=trials, profiles=found)
 
 
@@ -57,6 +57,26 @@ def test_the_table_has_prefill_and_decode_apart(went_well: Material) -> None:
     assert "waited for the device" in text_of(profiled(went_well, waits=True))
 
 
+def test_the_run_that_timed_the_stages_is_named_and_not_the_last_one(went_well: Material) -> None:
+    found = profiled(went_well)
+    env = {"env": {"ENGINEX_PROFILE_SYNC": "1"}}
+    failed = trial(
+        12, origin=Origin.PROFILE, repeats=1, verdict="engine_crash", feasible=None, deployment=env
+    )
+    text = text_of(replace(found, trials=[*found.trials, failed]))
+    assert "Timed in trial 9, a run of its own" in text
+    assert "waited for the device" not in text
+    assert "Trial 12, a profile of trial 1, found nothing: `engine_crash`." in text
+
+
+def test_what_the_trials_own_engine_timed_is_said_so(went_well: Material) -> None:
+    own = {1: StepTimes({"decode": DECODE})}
+    text = text_of(profiled(went_well, found=own, verdict="engine_crash"))
+    assert "The engine of the trial itself was told to time its stages." in text
+    assert "Timed in trial" not in text
+    assert "Trial 9, a profile of trial 1, found nothing: `engine_crash`." in text
+
+
 def test_the_picture_has_a_bar_for_each_stage_and_kind(went_well: Material) -> None:
     (picture,) = [b for b in profiles(profiled(went_well)) if isinstance(b, Picture)]
     assert picture.name == "profile-1"
@@ -70,7 +90,7 @@ def test_the_picture_has_a_bar_for_each_stage_and_kind(went_well: Material) -> N
 
 def test_without_a_profile_nothing_is_said_of_it(went_well: Material) -> None:
     assert list(profiles(went_well)) == []
-    empty = replace(went_well, profiles={0: {"decode": {"steps": 0, "stages": {}}}})
+    empty = replace(went_well, profiles={0: StepTimes({"decode": {"steps": 0, "stages": {}}})})
     assert not [b for b in profiles(empty) if isinstance(b, Picture)]
 
 

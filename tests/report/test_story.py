@@ -60,6 +60,13 @@ def test_a_baseline_that_stands(went_well: Material) -> None:
         decision={"baseline": 0, "winner": 0, "clear": False, "comparisons": []},
     )
     assert "**The baseline stands.** None of 1 trials" in text_of(alone)
+    more = replace(alone, trials=went_well.trials)
+    text = text_of(more)
+    assert (
+        "**The baseline stands.** No finalist was measured in turns with it. Trial 1 scored" in text
+    )
+    assert "None of" not in text
+    assert "`tuner compare tests 0 1` measures" in text
 
 
 def test_a_finalist_that_broke_is_named(went_well: Material) -> None:

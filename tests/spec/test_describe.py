@@ -32,6 +32,7 @@ def test_all_of_the_embedded_space_is_shown() -> None:
         "gate success_rate: at least 1",
         "16.796 * output TPS",
         "whichever comes first",
+        "trials at random first",
         "turn_tokens 200 to 1600",
         "ignore_eos on, request_timeout 60, time_limit 120, seed 11",
         "warmup (conversations 1)",
@@ -143,3 +144,10 @@ def test_what_the_step_simulator_may_do_is_said_where_it_is_not_as_usual(
     assert "step simulator" not in first("shadow")
     assert "the step simulator is left out" in first("off")
     assert "the step simulator orders the search once it has earned that" in first("on")
+
+
+def test_one_of_a_thing_is_said_as_one(build: Build, context: On) -> None:
+    space = build("search: {startup: 1}\nbudget: {trials: 1}")
+    lines = "\n".join(describe(space, context(space)))
+    assert "1 trial at random first" in lines
+    assert "  budget: 1 trial\n" in lines

@@ -4,12 +4,13 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.store.samples import content, fill, new_study, new_trial
-from tuner.errors import LedgerCorrupt, StateUnusable, StudyConflict, StudyNotFound
+from tuner.errors import LedgerClosed, LedgerCorrupt, StateUnusable, StudyConflict, StudyNotFound
 from tuner.store import schema
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_folder
@@ -29,6 +30,26 @@ def test_what_was_written_is_there_after_reopening(tmp_path: Path) -> None:
         assert again.attempt == 1
         assert [t.stage for t in ledger.transitions(study)] == [Stage.PLANNED, Stage.STARTING]
         assert [row.identity for row in ledger.open_launches()] == [{"pid": 0}]
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_what_is_asked_after_the_end_is_no_damage(tmp_path: Path, *, write: bool) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        study = new_study(ledger)
+    closed = Ledger(tmp_path, write=write)
+    closed.close()
+    asked: list[Callable[[], object]] = [closed.studies, lambda: closed.trial(study, 0)]
+    if write:
+        asked.append(lambda: closed.note(study, "note", {"text": "too late"}))
+    for ask in asked:
+        with pytest.raises(
+            LedgerClosed, match=r"was closed before it was asked: .* is ending"
+        ) as said:
+            ask()
+        assert "move" not in str(said.value)
+    closed.close()
+    with Ledger(tmp_path, write=False) as reader:
+        assert [s.id for s in reader.studies()] == [study]
 
 
 def test_two_tuners_do_not_share_a_state_folder(tmp_path: Path) -> None:

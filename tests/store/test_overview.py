@@ -39,6 +39,28 @@ def test_what_is_counted_is_what_the_rows_say(ledger: Ledger) -> None:
         assert found.current is None
 
 
+def test_a_trial_is_in_hand_only_while_the_study_runs(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = fill(ledger, "one", trials=2)
+
+        def current(status: str) -> int | None:
+            ledger.set_status(row.id, status)
+            return overview(ledger, row.id).current
+
+        profile = ledger.plan(
+            row.id, origin=Origin.PROFILE, params={}, assignment=None, deployment={}, repeats=0
+        )
+        for stage in (Stage.STARTING, Stage.STOPPING, Stage.VERIFIED, Stage.PLANNED):
+            profile = ledger.advance(profile, stage)
+        for status in ("queued", "paused", "finished", "stopped", "failed"):
+            assert current(status) is None
+        assert current("running") == profile.number
+        search = ledger.plan(row.id, origin=Origin.SEARCH, params={}, assignment={}, deployment={})
+        assert current("running") == profile.number
+        ledger.advance(search, Stage.STARTING)
+        assert current("running") == search.number  # the other one only waits to go on
+
+
 def test_seconds_are_those_of_the_budget(ledger: Ledger) -> None:
     with ledger:
         study = ledger.study("one").id

@@ -74,7 +74,7 @@ def test_a_narrower_list_keeps_what_is_still_in_it(world: World) -> None:
     assert found.carried[0].origin is Origin.BASELINE
     assert found.carried[2].origin is Origin.SEARCH
     assert found.carried[2].assignment["seqs"] == 1  # the second of the list now
-    assert found.history == {1: "seqs = 2 is not in this search space"}
+    assert found.history == {1: "seqs = 2 is not in this search space, whose values there are 1, 4"}
     assert found.words.endswith("2 of 3 trials still count, 1 are kept as history")
 
 
@@ -183,7 +183,10 @@ def test_the_study_goes_on_under_its_name_and_keeps_its_history(world: World) ->
         assert (after.id, after.fingerprint) == (row.id, new.fingerprint)
         assert [t.number for t in ledger.trials(row.id)] == [0, 2]
         assert [t.number for t in ledger.trials(row.id, history=True)] == [0, 1, 2]
-        assert ledger.trial(row.id, 1).history == "seqs = 2 is not in this search space"
+        assert (
+            ledger.trial(row.id, 1).history
+            == "seqs = 2 is not in this search space, whose values there are 1, 4"
+        )
         assert ledger.trial(row.id, 2).assignment == {**told(old, 2, {}).assignment, "seqs": 1}  # type: ignore[dict-item]
         assert decided(ledger, after) is None  # that was decided among other points
         assert material(ledger, after).decision is None

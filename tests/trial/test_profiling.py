@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.fakes.fake_counts import STAGES
-from tests.fakes.world import World
+from tests.fakes.world import ENGINE, World
 from tests.trial.factory import trial
 from tests.trial.test_study import run
 from tuner.cli import register
@@ -23,9 +24,13 @@ from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.admission import check_targets
 from tuner.trial.deliver import export_files, report_files
-from tuner.trial.entry import study_folder
+from tuner.trial.entry import enter_study, study_folder
+from tuner.trial.events import Happening
 from tuner.trial.profiling import profile_of, profiled_number, stages_of
+from tuner.trial.session import work
 from tuner.trial.study import told_history
+from tuner.trial.telling import material
+from tuner.trial.wishes import Wishes
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
@@ -122,6 +127,26 @@ def test_a_profile_that_was_broken_off_is_run_again_and_only_then(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_pause_while_the_profile_runs_leaves_a_finished_study(tmp_path: Path) -> None:
+    made, wishes = world(tmp_path, decode_profile=True), Wishes()
+
+    def hear(what: Happening) -> None:
+        if what.kind == "stage" and (what.number, what.data["stage"]) == (2, "ready"):
+            wishes.pausing.set()
+
+    with Ledger(made.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(made.space), made.space)
+        decision = work(ledger, row, watchers=[hear], wishes=wishes)
+        assert wishes.pausing.is_set()
+        assert decision is not None
+        assert (decision.winner, ledger.study("fake").status) == (0, "finished")
+        (profile,) = profiles(ledger.trials(row.id))
+        assert stages_of(profile)
+        text = (study_folder(ledger, "fake") / "report.md").read_text()
+    assert "Where a step spends its time" in text
+
+
+@pytest.mark.slow
 def test_a_profile_that_fails_changes_nothing(tmp_path: Path) -> None:
     made = world(tmp_path, decode_profile=True)
     stopped = run(made, stop_at="2 starting")
@@ -165,6 +190,18 @@ def test_a_finished_study_is_profiled_by_a_command(tmp_path: Path) -> None:
     assert "Trial 0, decode: " in report
     assert "Trial 1, decode: " in report
     assert told_history(trials) == told_history(before)
+    with Ledger(made.state, write=True) as ledger:
+        planned = ledger.plan(
+            row.id, origin=Origin.PROFILE, params={}, assignment=None, deployment={}, repeats=0
+        )
+        ended = ledger.advance(planned, Stage.VERIFIED, verdict="engine_crash")
+        ledger.advance(ended, Stage.TOLD)
+        found = material(ledger, ledger.study("fake")).profiles
+        assert {of: times.run for of, times in found.items()} == {0: 4, 1: 3}
+        text = report_files(ledger, ledger.study("fake"))["report.md"]
+    assert "Timed in trial 4, a run of its own" in text
+    assert f"Timed in trial {planned.number}" not in text
+    assert f"Trial {planned.number}, a profile of trial 0, found nothing" in text
 
 
 @pytest.mark.slow
@@ -174,6 +211,48 @@ def test_an_engine_that_prints_no_profile_is_said_to(tmp_path: Path) -> None:
     done = command(made.state, "profile", "fake")
     assert done.exit_code == 1
     assert "printed no profile" in done.output
+
+
+@pytest.mark.slow
+def test_after_a_migration_what_is_history_is_refused_and_never_in_the_way(tmp_path: Path) -> None:
+    made = world(tmp_path)
+    before = run(made)
+    shutil.copytree(tmp_path / "model", tmp_path / "other")
+    engine = {**ENGINE, "model": {"path": "other"}}
+    moved = World(tmp_path, {**made.changes, "engine": engine, "decode_profile": True})
+    moved.write_space()
+    with Ledger(made.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(made.space), made.space, migrate=True)
+        assert ledger.trials(row.id) == []
+    for words in (("profile", "fake", "--trial", "1"), ("compare", "fake", "0", "1")):
+        refused = command(made.state, *words)
+        assert isinstance(refused.exception, UserError)
+        assert "is history: no point of the new search space" in str(refused.exception)
+    with Ledger(made.state, write=True) as ledger:
+        assert ledger.trials(row.id) == []
+        assert ledger.events(row.id, kinds=("comparison",)) == []
+        with pytest.raises(UserError, match=r"trial 1 is history: .*`tuner show fake 1`"):
+            export_files(ledger, row, 1)
+        # An older tuner planned the run before it looked whether the engine was there.
+        planted = ledger.plan(
+            row.id,
+            origin=Origin.PROFILE,
+            params=before[1].params,
+            assignment=None,
+            deployment=before[1].deployment,
+            repeats=1,
+        )
+    after = run(moved)
+    assert planted.number not in [t.number for t in after]
+    assert all(t.stage is Stage.TOLD for t in after)
+    (profile,) = profiles(after)
+    assert stages_of(profile)
+    with Ledger(made.state, write=False) as ledger:
+        assert ledger.study("fake").status == "finished"
+        kept = ledger.trial(row.id, planted.number)
+        assert (kept.history or "").startswith("trial 1, which it runs again, is history: ")
+        notes = [e.data["text"] for e in ledger.events(row.id, kinds=("note",))]
+    assert f"trial {planted.number} is not run any more: {kept.history}" in notes
 
 
 def test_what_cannot_be_profiled_is_said(tmp_path: Path) -> None:

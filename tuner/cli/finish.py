@@ -37,7 +37,7 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
             emoji=False,
         )
     else:
-        console.print(conclusion(decision))
+        console.print(conclusion(study, decision))
     delivered = study["delivered"] or {}
     for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
         if delivered.get(name):
@@ -48,8 +48,13 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
     return int(study["exit"] or 0)
 
 
-def conclusion(decision: dict[str, Any]) -> Text:
-    """The decision in a sentence."""
+def conclusion(study: dict[str, Any], decision: dict[str, Any]) -> Text:
+    """The decision in a sentence.
+
+    Args:
+        study: The study, as the API shows it, in few words or in many.
+        decision: What was decided.
+    """
     compared = [c for c in decision["comparisons"] if c["ratio"] is not None]
     best = max(compared, key=lambda c: (c["answer"] == "better", c["ratio"]), default=None)
     if best is None:
@@ -58,7 +63,7 @@ def conclusion(decision: dict[str, Any]) -> Text:
             number, why = broken["number"], broken["broken"]
             said = f"The baseline stands: finalist {number} failed when it was repeated ({why})."
             return Text(said)
-        return Text("The baseline stands: nothing scored above it.")
+        return Text(_unmeasured(study, decision["baseline"]))
     low, high = (_percent(best[end]) for end in ("low", "high"))
     spread = f"{best['confidence'] * 100:.4g} % interval {low} to {high}"
     gain = f"{best['ratio'] - 1:+.1%} against the baseline ({spread}, {len(best['runs'])} runs in turns)"
@@ -67,6 +72,18 @@ def conclusion(decision: dict[str, Any]) -> Text:
     return Text.assemble(
         ("No clear winner:", "bold yellow"),
         f" finalist {best['number']} measured {gain}. The baseline is kept.",
+    )
+
+
+def _unmeasured(study: dict[str, Any], baseline: int) -> str:
+    """Why the baseline stands where no finalist was measured in turns with it."""
+    best = study["best"]
+    if best is None or best["trial"] == baseline:
+        return "The baseline stands: nothing scored above it."
+    pair = f"{study['study']} {baseline} {best['trial']}"
+    return (
+        "The baseline stands: no finalist was measured in turns with it. Trial "
+        f"{best['trial']} scored best in the search; `tuner compare {pair}` measures the two in turns."
     )
 
 

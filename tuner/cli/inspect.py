@@ -68,7 +68,7 @@ def _study(one: dict[str, Any], decision: dict[str, Any] | None) -> list[str]:
     if one["reason"] and one["status"] != "running":
         lines.append(f"  {one['reason']}")
     if decision is not None:
-        lines.append(f"  {conclusion(decision).plain}")
+        lines.append(f"  {conclusion(one, decision).plain}")
     return lines
 
 

@@ -52,6 +52,7 @@ def panel(view: StudyView) -> RenderableType:
     if view.trial is not None:
         parts += [_trial(view), _stages(view)]
     parts.append(_summary(view))
+    parts += [Text(view.proxy, style="dim")] if view.proxy else []
     parts += [Text(note, style="dim") for note in view.notes]
     return Panel(Group(*parts), title=f"study {view.name}", title_align="left", border_style="blue")
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from tuner.spec import SearchSpace
 from tuner.trial.events import Happening
-from tuner.trial.gatelog import in_line
+from tuner.trial.gatelog import CLOSED, OPENED, in_line
 from tuner.trial.wishes import Wishes
 
 STAGES = ("starting", "ready", "probed", "warmed", "measured", "stopping", "verified", "told")
+_NOTES = 5
 
 
 @dataclass(slots=True)
@@ -54,6 +55,9 @@ class StudyView:
         spent: What is spent, by kind.
         finals: Starts that are left of the finalists' repeats; None before them.
         round: Starts of their first round; a later one has no more.
+        notes: The last words that are worth keeping in sight, the newest at the end.
+        proxy: What a trusted proxy did last. It does something at every trial, so it has a line of its own:
+            among the notes it would push out all the others.
     """
 
     name: str
@@ -69,6 +73,7 @@ class StudyView:
     finals: int | None = None
     round: int = 0
     notes: list[str] = field(default_factory=list)
+    proxy: str = ""
 
     def hear(self, what: Happening) -> None:
         """Take in one happening."""
@@ -125,10 +130,21 @@ class StudyView:
         self.finals = self.round = what.data["starts"]
 
     def _on_note(self, what: Happening) -> None:
-        self.notes = [*self.notes[-4:], what.data["text"]]
+        self._keep(what.data["text"])
 
     def _on_gate(self, what: Happening) -> None:
-        self.notes = [*self.notes[-4:], in_line(what.number, what.data)]
+        text = in_line(what.number, what.data)
+        if what.data["what"] in {OPENED, CLOSED}:
+            self.proxy = ""
+            self._keep(text)
+        else:
+            self.proxy = text
+
+    def _on_quarantine(self, what: Happening) -> None:
+        self._keep(f"quarantined: {what.data['reason']}")
+
+    def _keep(self, text: str) -> None:
+        self.notes = [*self.notes[1 - _NOTES :], text]
 
     @property
     def seconds_left(self) -> float | None:

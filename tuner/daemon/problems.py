@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from tuner.daemon.models import Problem
 from tuner.errors import (
+    LedgerClosed,
     LedgerCorrupt,
     StateUnusable,
     StudyConflict,
@@ -31,6 +32,7 @@ _STATUS: tuple[tuple[type[TunerError], int], ...] = (
     (StateUnusable, 409),
     (UserError, 422),
     (LedgerCorrupt, 503),
+    (LedgerClosed, 503),
     (TunerError, 500),
 )
 _MEDIA = "application/problem+json"

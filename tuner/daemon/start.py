@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from tuner.daemon import home
 from tuner.daemon.staff import clean_environment
@@ -35,24 +36,36 @@ def start(
 
     Raises:
         StateUnusable: When the folder cannot be used, or another tuner holds it.
-        TunerError: When it does not come up.
+        TunerError: When it cannot be started, or does not come up.
     """
     if (found := _answering(state)) is not None:
         return found, False
+    with _log_of(state) as log:
+        try:
+            child, ours = _spawn(state, tcp, idle_exit, log)
+        except OSError as error:
+            raise TunerError(
+                f"the daemon's process cannot be started: {error}; too many processes or open files, or too"
+                " little memory: see `ulimit -a`"
+            ) from error
+    return _await_ready(state, child, ours)
+
+
+def _log_of(state: Path) -> BinaryIO:
+    """The daemon's log, to be written at its end; the state folder is made when it is not there."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        child, ours = _spawn(state, tcp, idle_exit)
+        return (state / home.LOG).open("ab")
     except OSError as error:
         raise StateUnusable(
             f"the state folder cannot be written: {error.strerror}",
             file=Path(error.filename) if error.filename else state,
             mend="name another one with --state DIR or TUNER_STATE",
         ) from error
-    return _await_ready(state, child, ours)
 
 
 def _spawn(
-    state: Path, tcp: int | None, idle_exit: float | None
+    state: Path, tcp: int | None, idle_exit: float | None, log: BinaryIO
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start the process; what it writes to when it listens is read at the other end of a pipe."""
     ours, theirs = os.pipe()
@@ -60,17 +73,16 @@ def _spawn(
     argv += [f"--tcp={tcp}"] if tcp is not None else []
     argv += [f"--idle-exit={idle_exit}"] if idle_exit is not None else []
     try:
-        with (state / home.LOG).open("ab") as log:
-            child = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=[theirs],
-                env=clean_environment(),
-                cwd="/",
-            )
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=[theirs],
+            env=clean_environment(),
+            cwd="/",
+        )
     except BaseException:
         os.close(ours)
         raise

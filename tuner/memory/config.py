@@ -74,6 +74,12 @@ def read_config(folder: Path, *, mla: bool = True) -> ModelConfig:
         if len(text) > _MAX_CONFIG:
             raise ModelUnreadable("it is too large to be a model's config", file=file)
         data = json.loads(text)
+    except FileNotFoundError as problem:
+        raise ModelUnreadable(
+            "there is no such file",
+            file=file,
+            mend="give the folder of a model, with its config.json",
+        ) from problem
     except OSError as problem:
         raise ModelUnreadable(f"it cannot be read: {problem.strerror}", file=file) from problem
     except (ValueError, RecursionError) as problem:

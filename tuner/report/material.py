@@ -11,6 +11,19 @@ from tuner.verdict.families import Family, family
 
 
 @dataclass(frozen=True, slots=True)
+class StepTimes:
+    """Where the steps of a trial spent their time.
+
+    Attributes:
+        kinds: Seconds and calls by stage, by kind of step.
+        run: The run of its own that timed them; None where the trial's own engine did.
+    """
+
+    kinds: Mapping[str, Any]
+    run: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Material:
     """A study with all that its report says.
 
@@ -24,8 +37,7 @@ class Material:
         space: The search space in lines for people; none where it cannot be read any more.
         curves: Samples of host and devices during a trial, by its number.
         loads: What was measured of each workload of a trial, by its number and the workload.
-        profiles: Seconds and calls by stage of a trial's steps, by kind of step, where its engine was
-            profiled: in a run of its own, or in the trial itself.
+        profiles: Where the steps of a trial spent their time, by its number, where that was timed.
         events: What happened in the study, in order.
         made: When the report was made, seconds since 1970.
         tuner: The version of tuner that made it.
@@ -40,7 +52,7 @@ class Material:
     space: Sequence[str] = ()
     curves: Mapping[int, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     loads: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
-    profiles: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: Mapping[int, StepTimes] = field(default_factory=dict)
     events: Sequence[Event] = ()
     made: float = 0.0
     tuner: str = ""

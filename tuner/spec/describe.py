@@ -61,7 +61,8 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
     search = space.search
     endless = any(axis.size is None for axis in layout(space, context).axes)
     count = "no end of points" if endless else f"{grid_size(space, context):,} points"
-    startup = f", {search.startup} trials at random first" if search.sampler == "tpe" else ""
+    random = f"{search.startup} trial{'' if search.startup == 1 else 's'} at random first"
+    startup = f", {random}" if search.sampler == "tpe" else ""
     yield f"{space.study}: {count}, sampler {search.sampler}{startup}, seed {space.seed}"
     if search.proxy != "shadow":
         word = (
@@ -223,12 +224,14 @@ def _score(space: SearchSpace) -> Iterator[str]:
 
 def _limits(space: SearchSpace, context: Context) -> Iterator[str]:
     budget = space.budget
-    parts = [f"{budget.trials} trials"] if budget.trials is not None else []
+    trials = "1 trial" if budget.trials == 1 else f"{budget.trials} trials"
+    parts = [trials] if budget.trials is not None else []
     if budget.wall is not None:
         parts.append(f"{format_seconds(budget.wall)} of wall time")
     if budget.engine is not None:
         parts.append(f"{format_seconds(budget.engine)} of engine time")
-    yield f"budget: {' or '.join(parts)}, whichever comes first"
+    first = ", whichever comes first" if len(parts) > 1 else ""
+    yield f"budget: {' or '.join(parts)}{first}"
     if space.document.decode_profile:
         yield "after the search: the winner once more, with the stages of its steps timed"
     hardware = context.hardware

@@ -15,7 +15,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from tuner.errors import LedgerCorrupt, NoSpaceLeft, StateUnusable, StudyNotFound, TunerError
+from tuner.errors import (
+    LedgerClosed,
+    LedgerCorrupt,
+    NoSpaceLeft,
+    StateUnusable,
+    StudyNotFound,
+    TunerError,
+)
 from tuner.store import schema
 from tuner.store.locks import Hold, file_number, hold_folder
 from tuner.store.seal import SEAL_NAME, Seal, SealBroken
@@ -48,6 +55,7 @@ class Database:
         self.path = folder / LEDGER_NAME
         self._every_sum = write and hold and not later
         self._turn = threading.RLock()
+        self._closed = False
         self._file: tuple[int, int] | None = None
         self._seal = Seal(folder / SEAL_NAME)
         self._lock: Hold | None = hold_folder(folder) if write and hold else None
@@ -187,6 +195,7 @@ class Database:
         A connection that is closed under a thread that uses it takes the whole process with it.
         """
         with self._turn:
+            self._closed = True
             self._db.close()
         self._release()
 
@@ -212,8 +221,10 @@ class Database:
             NoSpaceLeft: When the disk is full.
             StateUnusable: When the disk refuses otherwise, or the files are not ours any more.
             LedgerCorrupt: When the file turns out to be damaged.
+            LedgerClosed: When it was closed before.
         """
         with self._turn, self._said():
+            self._require_open()
             self._require_ours()
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -247,8 +258,10 @@ class Database:
 
         Raises:
             LedgerCorrupt: When a row that was asked for whole is not what tuner wrote.
+            LedgerClosed: When it was closed before.
         """
         with self._turn, self._said():
+            self._require_open()
             found = self._db.execute(sql, values).fetchall()
         if not all(map(sound, found)):
             raise self._altered("a table")
@@ -257,6 +270,13 @@ class Database:
     def row(self, sql: str, values: Sequence[Any] = ()) -> sqlite3.Row | None:
         """The first row that a question gives."""
         return next(iter(self.rows(sql, values)), None)
+
+    def _require_open(self) -> None:
+        """Refuse a question that comes when the connection was given back, as nothing is wrong with the file."""
+        if self._closed:
+            raise LedgerClosed(
+                f"{self.path} was closed before it was asked: the daemon, or the command that read it, is ending"
+            )
 
     def _require_ours(self) -> None:
         """Refuse to go on when somebody took the lock or the ledger away under us."""

@@ -343,7 +343,9 @@ class Ledger:
         """
         row = self._db.row("SELECT * FROM trials WHERE study=? AND number=?", (study, number))
         if row is None:
-            raise StudyNotFound(f"the study has no trial {number}")
+            raise StudyNotFound(
+                f"the study has no trial {number}", mend="`tuner trials` lists those that it has"
+            )
         return _trial(row)
 
     def trials(

@@ -24,7 +24,8 @@ class Overview:
         launched: Those for which an engine was started, those that ran again on purpose not counted.
         verdicts: How many are over with which verdict.
         best: Number and score of the best feasible trial of the search; None while there is none.
-        current: Number of the trial in hand; None where none is.
+        current: Number of the trial in hand; None where none is, as in a study that does not run: what
+            was stopped on the way waits there with all the others.
     """
 
     trials: int
@@ -54,8 +55,9 @@ def overview(ledger: Ledger, study: int) -> Overview:
         (study, Origin.REPEAT),
     )
     current = db.row(
-        "SELECT number FROM trials WHERE study=? AND stage<>'told' AND attempt>0"
-        " AND history IS NULL ORDER BY number LIMIT 1",
+        "SELECT number FROM trials WHERE study=? AND stage<>'told' AND attempt>0 AND history IS NULL"
+        " AND (SELECT status FROM studies WHERE id=study)='running'"
+        " ORDER BY stage='planned', number LIMIT 1",
         (study,),
     )
     return Overview(

@@ -14,10 +14,11 @@ from typing import Any
 from tuner.errors import UserError
 from tuner.score.paired import ABBA, Arm, Comparison, Run, compare
 from tuner.store.ledger import Ledger
-from tuner.store.rows import ON_PURPOSE, StudyRow, TrialRow
+from tuner.store.rows import StudyRow, TrialRow
 from tuner.trial.context import Study
 from tuner.trial.decision import COMPARISONS
 from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.runnable import point_of
 from tuner.trial.study import StudyRunner
 
 EVENT = "comparison"
@@ -104,7 +105,7 @@ def pair_of(ledger: Ledger, row: StudyRow, a: int, b: int) -> Pair:
         StudyNotFound: When the study has no such trial.
         UserError: When they cannot be compared.
     """
-    one, other = (_own(ledger, row, number) for number in (a, b))
+    one, other = (point_of(ledger, row.id, number, "compare").number for number in (a, b))
     if one == other:
         raise UserError(
             f"trial {a} cannot be compared with itself",
@@ -117,19 +118,6 @@ def pair_of(ledger: Ledger, row: StudyRow, a: int, b: int) -> Pair:
     pair = Pair(one, other, 1 + len(begun))
     ledger.note(row.id, EVENT, {"a": one, "b": other, "place": pair.place})
     return pair
-
-
-def _own(ledger: Ledger, row: StudyRow, number: int) -> int:
-    """The trial itself; for one that ran again on purpose the one whose point it ran."""
-    trial = ledger.trial(row.id, number)
-    if trial.origin in ON_PURPOSE and trial.repeats is not None:
-        return trial.repeats
-    if not trial.launched:
-        raise UserError(
-            f"trial {number} never started an engine ({trial.verdict or trial.stage})",
-            mend="compare trials that ran",
-        )
-    return number
 
 
 def run_comparison(study: Study, pair: Pair, rounds: int) -> Result:

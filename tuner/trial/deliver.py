@@ -89,13 +89,20 @@ def export_files(
         image: The image's name where it is deployed, for the forms that start containers.
 
     Raises:
-        UserError: When there is nothing to export, or the form cannot say it.
+        UserError: When there is nothing to export, the trial does not count any more, or the form
+            cannot say it.
     """
     trial, space = ledger.trial(row.id, number), stored_space(ledger, row)
     if trial.origin is Origin.PROFILE:
         raise UserError(
             f"trial {number} only timed the steps of trial {trial.repeats}",
             mend=f"export trial {trial.repeats}",
+        )
+    if trial.history is not None:
+        # Its engine or model may be unknown by now, and where it comes from would be said wrongly.
+        raise UserError(
+            f"trial {number} is history: {trial.history}",
+            mend=f"export a trial that counts; `tuner show {row.name} {number}` has its command",
         )
     engine_of(row, Deployment.from_json(trial.deployment))
     origin = provenance(ledger, row, trial)

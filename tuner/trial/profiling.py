@@ -14,12 +14,13 @@ from tuner.build import load_recipe
 from tuner.errors import UserError
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
-from tuner.store.rows import ON_PURPOSE, Origin, StudyRow, TrialRow
+from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.admission import uses_devices
 from tuner.trial.context import Study
 from tuner.trial.deliver import decided
 from tuner.trial.profiled import SWITCH, with_profile
+from tuner.trial.runnable import missing, point_of
 from tuner.trial.study import StudyRunner
 
 
@@ -43,7 +44,8 @@ def profiled_number(ledger: Ledger, row: StudyRow, asked: int | None) -> int:
 
     Raises:
         StudyNotFound: When the study has no such trial.
-        UserError: When nothing was decided and no trial is named, or it never started an engine.
+        UserError: When nothing was decided and no trial is named, it does not count any more, or it
+            never started an engine.
     """
     if asked is None:
         decision = decided(ledger, row)
@@ -51,16 +53,8 @@ def profiled_number(ledger: Ledger, row: StudyRow, asked: int | None) -> int:
             raise UserError(
                 f"study {row.name} has not decided on a trial yet", mend="name one with --trial"
             )
-        return int(decision["winner"])
-    trial = ledger.trial(row.id, asked)
-    if trial.origin in ON_PURPOSE and trial.repeats is not None:
-        return trial.repeats
-    if not trial.launched:
-        raise UserError(
-            f"trial {asked} never started an engine ({trial.verdict or trial.stage})",
-            mend="profile a trial that ran",
-        )
-    return asked
+        asked = int(decision["winner"])
+    return point_of(ledger, row.id, asked, "profile").number
 
 
 def check_profiled(recipe: str) -> None:
@@ -81,14 +75,13 @@ def profile_winner(study: Study, runner: StudyRunner, winner: int) -> bool:
     """Profile the winner of a study, unless that was done; first what was broken off.
 
     Returns:
-        Whether it is over. A run that failed is over, too: it changes nothing of what was decided.
+        Whether it is over, also where the wish to end came while it ran. A run that failed is over, too:
+        it changes nothing of what was decided.
     """
     runner.take_up(lambda trial: trial.origin is Origin.PROFILE)
-    if study.wishes.ending:
-        return False
-    if profile_of(_trials(study), winner) is None:
+    if profile_of(_trials(study), winner) is None and not study.wishes.ending:
         _run(study, runner, winner)
-    return not study.wishes.ending
+    return profile_of(_trials(study), winner) is not None
 
 
 def profile_trial(study: Study, number: int, *, anew: bool = False) -> TrialRow | None:
@@ -119,8 +112,10 @@ def profile_trial(study: Study, number: int, *, anew: bool = False) -> TrialRow 
 
 def _run(study: Study, runner: StudyRunner, number: int) -> TrialRow | None:
     """Plan the run and carry it out; it has no assignment, so that the sampler cannot know of it."""
-    profiled = study.ledger.trial(study.row.id, number)
+    profiled = point_of(study.ledger, study.row.id, number, "profile")
     deployment = Deployment.from_json(profiled.deployment)
+    if (lacks := missing(study, deployment)) is not None:
+        raise UserError(f"trial {number} cannot run again: {lacks}", mend="profile another trial")
     check_profiled(deployment.recipe)
     asked = with_profile(deployment, on_devices=uses_devices(study.space))
     trial = study.ledger.plan(

@@ -21,6 +21,7 @@ from tuner.spec import (
 )
 from tuner.spec.deployment import Deployment
 from tuner.spec.levels import REAL
+from tuner.store.history import set_aside
 from tuner.store.ledger import Said
 from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
 from tuner.store.stages import Stage, is_running
@@ -39,6 +40,7 @@ from tuner.trial.outcome import failed_constraints, level_weights, unjudged_cons
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats
 from tuner.trial.retry import CANCELLED
+from tuner.trial.runnable import hindrance
 from tuner.trial.runner import TrialRunner
 from tuner.trial.scrub import scrub
 from tuner.trial.shadow import Shadow
@@ -154,13 +156,22 @@ class StudyRunner:
         for trial in self._trials():
             if is_running(trial.stage):  # its tuner was killed before it could do this
                 scrub(self._study.trial_folder(trial.number, trial.attempt), ledger.redact)
-        waiting = settle(ledger, study)
+        waiting = [trial for trial in settle(ledger, study) if not self._given_up(trial)]
         for trial in unsettled(ledger, study):
             self._tell(trial)
         for trial in filter(wanted, waiting):
             if self._stopped:
                 return
             self._take(trial)
+
+    def _given_up(self, trial: TrialRow) -> bool:
+        """Keep a planned trial as history that cannot run any more; whether it is one."""
+        why = hindrance(self._study, trial)
+        if why is None:
+            return False
+        set_aside(self._study.ledger, trial, why)
+        self._study.voice.say("note", text=f"trial {trial.number} is not run any more: {why}")
+        return True
 
     def _baseline(self) -> None:
         if not any(t.origin is Origin.BASELINE for t in self._trials()):

@@ -14,7 +14,7 @@ from tuner.errors import TunerError, UserError
 from tuner.launch.base import LOG_NAME
 from tuner.load.record import Record
 from tuner.load.store import read_records
-from tuner.report.material import Material, compared
+from tuner.report.material import Material, StepTimes, compared
 from tuner.score.buckets import PLATFORM_EDGES
 from tuner.score.official import Weights
 from tuner.score.profile import OFFICIAL, Profile
@@ -112,19 +112,20 @@ def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[T
 
 def _profiles(
     folder: Path, shown: Iterable[TrialRow], trials: Sequence[TrialRow]
-) -> dict[int, dict[str, Any]]:
+) -> dict[int, StepTimes]:
     """Where the steps of trials spent their time, by number.
 
     That is each trial that was profiled in a run of its own; and those that are looked at closely,
     where the search space has their own engines timed.
     """
     logs = {t.number: attempt_folder(folder, t.number, t.attempt) / LOG_NAME for t in shown}
-    found = {number: step_profile(log) for number, log in logs.items()}
+    found = {number: StepTimes(step_profile(log)) for number, log in logs.items()}
     for trial in trials:
         if trial.origin is Origin.PROFILE and trial.repeats is not None:
             run = profile_of(trials, trial.repeats)
-            found[trial.repeats] = {} if run is None else stages_of(run)
-    return {number: stages for number, stages in sorted(found.items()) if stages}
+            if run is not None and (stages := stages_of(run)):
+                found[trial.repeats] = StepTimes(stages, run.number)
+    return {number: times for number, times in sorted(found.items()) if times.kinds}
 
 
 def _stages(steps: Iterable[Any]) -> dict[int, dict[str, float]]:

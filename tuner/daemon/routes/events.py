@@ -139,7 +139,10 @@ class Feed:
                     yield text
                 yield 'event: end\ndata: {"kind": "end"}\n\n'
         finally:
-            ledger.close()
+            # A thread may still be in the middle of a question for a client that has gone: closing waits
+            # for it, and nobody else may have to. It goes on when we are cancelled once more.
+            closing = asyncio.get_running_loop().run_in_executor(None, ledger.close)
+            await asyncio.shield(closing)
 
     async def _kept(self, ledger: Ledger) -> AsyncIterator[str]:
         while True:

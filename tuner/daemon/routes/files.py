@@ -182,7 +182,7 @@ def export(
         number = trial if trial is not None else int((decision or {})["winner"])
         doubt = doubt_of(ledger.trial(row.id, number))
         if doubt is not None and doubt.grave and not force:
-            raise Refused(409, f"{doubt.said}; force writes it all the same")
+            raise Refused(409, f"{doubt.said}; with force (--force) it is written all the same")
         files = export_files(ledger, row, number, form, image=image)
     return Exported(
         study=study,

@@ -78,6 +78,17 @@ def _stands(material: Material) -> Paragraph:
     if broken:
         why = "; ".join(f"finalist {c['number']}: {one_line(c['broken'])}" for c in broken)
         return paragraph(strong("The baseline stands."), f" {why}.", tone="warn")
+    best, base = material.best, material.baseline
+    if best is not None and base is not None and (best.score or 0.0) > (base.score or 0.0):
+        pair = f"tuner compare {material.study.name} {base.number} {best.number}"
+        return paragraph(
+            strong("The baseline stands."),
+            f" No finalist was measured in turns with it. Trial {best.number} scored {number(best.score)} in the"
+            f" search, above the baseline's {number(base.score)}, and one score of many is no proof: ",
+            code(pair),
+            " measures the two in turns.",
+            tone="warn",
+        )
     scored = sum(t.origin is not Origin.PROFILE for t in material.trials)
     return paragraph(
         strong("The baseline stands."),

@@ -71,44 +71,45 @@ def summary(kind: str, data: Mapping[str, Any]) -> str:
 
 def profiles(material: Material) -> Iterator[Block]:
     """A table and a picture for each trial whose engine was profiled."""
-    found = {n: p for n, p in material.profiles.items() if any(p.get(kind) for kind in KINDS)}
+    found = {n: p for n, p in material.profiles.items() if any(p.kinds.get(k) for k in KINDS)}
     nothing = [t for t in material.trials if _in_vain(material, t)]
     if not found and not nothing:
         return
     yield Heading("Where a step spends its time")
     for number, profile in found.items():
-        kinds = {kind: stage_rows(profile[kind]) for kind in KINDS if profile.get(kind)}
+        timed = {kind: profile.kinds[kind] for kind in KINDS if profile.kinds.get(kind)}
+        kinds = {kind: stage_rows(data) for kind, data in timed.items()}
         picture = picture_of({k: [(r.stage, r.share) for r in rows] for k, rows in kinds.items()})
         if picture is not None:
             says = f"Share of each stage in the steps of trial {number}."
             yield Picture(f"profile-{number}", picture, says)
         for kind, rows in kinds.items():
-            yield Heading(f"Trial {number}, {summary(kind, profile[kind])}", 3)
+            yield Heading(f"Trial {number}, {summary(kind, timed[kind])}", 3)
             yield table(HEAD, [row.cells() for row in rows], numeric=(1, 2, 3, 4))
-        yield _how(material, number)
+        yield _how(material, profile.run)
     for trial in nothing:
         what = f"Trial {trial.number}, a profile of trial {trial.repeats}, found nothing: "
         yield paragraph(what, code(str(trial.verdict)), ".")
 
 
-def _how(material: Material, number: int) -> Block:
-    runs = [t for t in material.trials if _profiled(t) and t.repeats == number]
+def _how(material: Material, number: int | None) -> Block:
+    """How the stages were timed: in the run with that number, or in the trial itself."""
     own = "Each stage has its own time, without the stages inside it."
-    if not runs:
+    if number is None:
         return paragraph(f"{own} The engine of the trial itself was told to time its stages.")
-    run = runs[-1]
-    waits = run.deployment.get("env", {}).get("ENGINEX_PROFILE_SYNC") == "1"
+    run = material.trial(number)
+    env = {} if run is None else run.deployment.get("env", {})
+    waits = env.get("ENGINEX_PROFILE_SYNC") == "1"
     sync = " Each stage waited for the device." if waits else ""
     return paragraph(
-        f"{own} Timed in trial {run.number}, a run of its own after the search, under the study's load:"
+        f"{own} Timed in trial {number}, a run of its own after the search, under the study's load:"
         f" where the time goes, not how fast the engine is, as timing slows it.{sync}"
     )
 
 
 def _in_vain(material: Material, trial: TrialRow) -> bool:
     """Whether a trial was to profile another one, is over, and left nothing to show."""
-    return _profiled(trial) and trial.verdict is not None and trial.repeats not in material.profiles
-
-
-def _profiled(trial: TrialRow) -> bool:
-    return trial.origin is Origin.PROFILE
+    if trial.origin is not Origin.PROFILE or trial.verdict is None:
+        return False
+    shown = {times.run for times in material.profiles.values()}
+    return trial.number not in shown and not (trial.metrics or {}).get("profile")
