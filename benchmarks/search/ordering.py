@@ -60,10 +60,10 @@ def to_2(done: Ran) -> int:
 
 def trusted(done: Ran) -> int:
     """Trials while the gate was open."""
-    gate = done.gate
-    if gate.opened is None:
-        return 0
-    return (gate.closing.after if gate.closing else len(gate.observations)) - gate.opened
+    opened = [e.data["after"] for e in done.did("opened")]
+    ended = sorted(e.data["after"] for what in ("doubted", "closed") for e in done.did(what))
+    ended += [len(done.gate.observations)] * (len(opened) - len(ended))
+    return sum(end - begin for begin, end in zip(opened, ended, strict=False))
 
 
 def regret(done: Ran) -> float:

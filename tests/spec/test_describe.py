@@ -136,7 +136,7 @@ def test_what_the_step_simulator_may_do_is_said_where_it_is_not_as_usual(
     build: Build, context: On
 ) -> None:
     def first(proxy: str) -> str:
-        flag = "--enable-logging-iteration-details: true"
+        flag = "--enable-logging-iteration-details: true, --max-num-batched-tokens: 512"
         engine = f"engine: {{recipe: cpu, model: {{make: x}}, flags: {{{flag}}}}}"
         space = build(f"{engine}\nsearch: {{proxy: {proxy}}}", any_version=True)
         return "\n".join(describe(space, context(space)))

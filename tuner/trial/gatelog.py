@@ -39,7 +39,8 @@ def changed(before: Gate, after: Gate, *, acts: bool) -> list[Said]:
             "the proxy orders nothing for now" if acts else "the proxy would order nothing for now"
         )
         text = f"{will}: it can no longer be shown to be right: {why}{_released(after)}"
-        return [_said(after, DOUBTED, text, acts=acts, why=why, left=len(_left(after)))]
+        found = {"why": why, "after": len(after.observations), "left": len(_left(after))}
+        return [_said(after, DOUBTED, text, acts=acts, **found)]
     if after.mode is not Mode.ON:
         return []
     will = "the proxy orders the search from now on" if acts else "the proxy would order the search"
