@@ -76,6 +76,7 @@ def api(state: Path, idle: float) -> None:
             ("list the studies", "/v1/studies"),
             ("one study", "/v1/studies/large"),
             ("list its trials", "/v1/studies/large/trials"),
+            ("list them with figures", "/v1/studies/large/trials?figures=true"),
             ("one trial", "/v1/studies/large/trials/77"),
             ("its last 100 trials", "/v1/studies/large/trials?after=9899"),
         ):
