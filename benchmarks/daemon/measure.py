@@ -18,7 +18,8 @@ import psutil
 from tests.fakes.ledgers import fill_large
 from tuner.daemon.client import Client
 from tuner.daemon.start import await_end, start
-from tuner.search.sampler import Sampler, Told, key
+from tuner.search.keys import key
+from tuner.search.sampler import Sampler, Told
 from tuner.spec.axes import Assignment, Axis
 from tuner.store.ledger import Ledger
 from tuner.trial.known import KnownTrials

@@ -17,8 +17,8 @@ from tuner.fidelity.gate import Gate
 from tuner.fidelity.levels import Climb
 from tuner.fidelity.screen import plan_anchors
 from tuner.fidelity.surface import key_of
+from tuner.search.keys import key as name_of
 from tuner.search.sampler import Sampler, Told
-from tuner.search.sampler import key as name_of
 
 STARTUP = 8
 FINALISTS = 3

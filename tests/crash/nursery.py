@@ -14,7 +14,7 @@ from tuner.errors import StudyNotFound
 from tuner.launch import ports
 from tuner.launch.identity import Identity
 from tuner.launch.residue import find_members
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.store import ledger as module
 from tuner.store.ledger import Ledger
 from tuner.store.rows import LaunchRow, TrialRow

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -51,3 +52,12 @@ def test_no_file_left_for_the_pipe_is_not_blamed_on_the_state_folder(
     ) as said:
         start(tmp_path / "state")
     assert not isinstance(said.value, StateUnusable)
+
+
+def test_a_daemon_starts_without_what_only_a_search_or_a_report_needs() -> None:
+    heavy = ("optuna", "scipy", "sqlalchemy", "transformers", "tokenizers")
+    said = "import sys, tuner.daemon.server; print(*(m for m in sys.argv[1:] if m in sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", said, *heavy], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

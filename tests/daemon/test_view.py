@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.fakes.ledgers import fill
 from tuner.daemon.view import Views, trial_detail
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.store.ledger import Ledger, Said
 from tuner.store.overview import briefs
 from tuner.store.rows import Origin

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import random
 
-from tuner.search.sampler import MEMORY, Sampler, Told, key, remembered
+from tuner.search.keys import key
+from tuner.search.sampler import MEMORY, Sampler, Told, remembered
 from tuner.spec.axes import Axis
 
 AXES = (Axis("a", "integer", 0, 100_000), Axis("b", "ordinal", 0, 3))

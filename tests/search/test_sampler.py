@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.search.sampler import Sampler, Told, key
+from tuner.search.keys import key
+from tuner.search.sampler import Sampler, Told
 from tuner.spec.axes import Assignment, Axis
 
 AXES = (

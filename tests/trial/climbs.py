@@ -184,7 +184,7 @@ def enter(ledger: Ledger, of: SearchSpace) -> StudyRow:
 
 
 def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> Study:
-    """All that such a study has at hand: no engine, no device."""
+    """All that such a study has at hand: engines and models by name alone, and no device."""
     row = enter(ledger, of)
     return Study(
         ledger=ledger,
@@ -192,8 +192,8 @@ def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> S
         space=of,
         context=Context.of(of, Hardware(0, 8, 64 << 30, 0)),
         folder=ledger.folder,
-        engines={},
-        models={},
+        engines=dict.fromkeys(choice.name for choice in of.engines),  # type: ignore[arg-type]
+        models={model.name: Path() for model in of.models},
         launcher=None,  # type: ignore[arg-type] # nothing is started
         hardware=detect_hardware(NoDevices()),
         devices=None,  # type: ignore[arg-type]

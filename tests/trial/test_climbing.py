@@ -17,7 +17,7 @@ from tests.trial.climbs import (
     study_of,
     truth,
 )
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow

@@ -11,7 +11,7 @@ import yaml
 from tests.fakes.world import World
 from tests.trial.factory import trial
 from tuner.errors import StateUnusable, StudyConflict, TelemetryLost
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec import Context, SearchSpace, assignment, load_space, resolve
 from tuner.spec.context import ASSUMED
 from tuner.spec.points import completed

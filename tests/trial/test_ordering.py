@@ -22,7 +22,7 @@ from tests.trial.proxies import (
     tied,
 )
 from tuner.fidelity.evidence import Mode
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.trial.climbing import HELD
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import BATCH, QUEUE

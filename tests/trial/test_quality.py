@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.world import World
+from tests.fakes.world import WORKLOAD, World
 from tests.trial.test_study import run
 from tuner.errors import TunerError
 from tuner.store.ledger import Ledger
@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.
 
 CORE: dict[str, Any] = {"suite": "core", "timeout": "10s"}
 LOUD = "FAKE"
-UNHURRIED = {"FAKE_SPEED": "0.4"}
-"""What a kernel costs is then far above what a busy machine adds, and the kernel decides."""
+UNHURRIED = {"FAKE_SPEED": "2"}
+LONG = {"workload": {**WORKLOAD, "output_tokens": 48}}
+"""With both, what a kernel costs is far above what a busy machine adds, and the kernel decides."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +78,6 @@ def test_a_wrong_kernel_that_is_faster_than_all_others_does_not_win(
         tmp_path,
         "native",
         "wrong",
-        env=UNHURRIED,
         quality={**CORE, "answers": {"match": match}},
         search={"startup": 1, "finalists": {"count": 2, "rounds": 2}},
     )
@@ -99,7 +99,7 @@ def test_a_wrong_kernel_that_is_faster_than_all_others_does_not_win(
 
 def test_without_the_oracle_it_would_win(tmp_path: Path) -> None:
     off = {"suite": "off", "answers": {"match": "off"}}
-    trials = run(kernels(tmp_path, "native", "wrong", env=UNHURRIED, quality=off))
+    trials = run(kernels(tmp_path, "native", "wrong", env=UNHURRIED, quality=off, **LONG))
     wrong, native = of(trials, moe="wrong"), of(trials, moe="native")
     assert wrong.feasible
     assert (wrong.score or 0) > (native.score or 0)
@@ -218,7 +218,7 @@ def test_answers_survive_a_stop_and_a_resume(tmp_path: Path) -> None:
 
 def test_a_repeat_is_asked_for_its_answers_and_not_the_probes_again(tmp_path: Path) -> None:
     search = {"startup": 1, "finalists": {"count": 1, "rounds": 1}}
-    world = kernels(tmp_path, "native", env=UNHURRIED, search=search)
+    world = kernels(tmp_path, "native", env=UNHURRIED, search=search, **LONG)
     trials = run(world)
     kept = {e.number: e.data for e in events(world) if e.kind == "quality"}
     repeats = [t for t in trials if t.origin is Origin.REPEAT]

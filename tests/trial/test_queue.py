@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.trial.climbs import study_of
 from tests.trial.proxies import Fake, acting_space, good
-from tuner.search.sampler import Sampler, key
+from tuner.search.keys import key
+from tuner.search.sampler import Sampler
 from tuner.spec import axes
 from tuner.store.ledger import Ledger
 from tuner.trial.context import Study

@@ -17,7 +17,7 @@ from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Closed, Plan, Session
 from tuner.load.workloads.declared import Prepared
 from tuner.score.official import PUBLISHED
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import TrialRow
 from tuner.trial.gatelog import GATE

@@ -20,7 +20,7 @@ from tests.trial.proxies import (
     tied,
 )
 from tuner.fidelity.evidence import Mode
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage

@@ -16,7 +16,7 @@ from tuner.daemon.models import (
 )
 from tuner.daemon.supervisor import Supervisor
 from tuner.errors import TunerError
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec import SearchSpace
 from tuner.store.ledger import Ledger
 from tuner.store.overview import Overview, overview, seconds_by_trial

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy import special
 
 from tuner.score.figures import Better
 from tuner.score.paired import ABBA, Comparison, Finding, Run, compare
@@ -120,10 +120,10 @@ class Confirmation:
         gain = math.log(found.ratio) * (1 if self.better == "higher" else -1)
         if found.sigma == 0:
             return 1.0 if gain > 0 else 0.0
-        needed = float(stats.t.ppf((1 + self.confidence) / 2, 3 * last - 2))
+        needed = float(special.stdtrit(3 * last - 2, (1 + self.confidence) / 2))
         needed *= found.sigma / math.sqrt(last)
         spread = found.sigma * math.sqrt(1 / blocks - 1 / last)
-        return float(stats.t.cdf((gain - needed) / spread, found.df))
+        return float(special.stdtr(found.df, (gain - needed) / spread))
 
 
 def winner(decisions: Mapping[str, Decision], better: Better = "higher") -> str | None:

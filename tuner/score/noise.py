@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from tuner.score.distribution import Floats
 
@@ -37,8 +37,8 @@ class Noise:
         """
         tail = (1 - confidence) / 2
         squares = self.sigma**2 * self.df
-        low = math.sqrt(squares / float(stats.chi2.ppf(1 - tail, self.df)))
-        high = math.sqrt(squares / float(stats.chi2.ppf(tail, self.df)))
+        low = math.sqrt(squares / float(special.chdtri(self.df, tail)))
+        high = math.sqrt(squares / float(special.chdtri(self.df, 1 - tail)))
         return low, high
 
     def bound(self, error: float, runs: int, others: int | None = None) -> float:
@@ -53,7 +53,7 @@ class Noise:
             The bound on the log scale, from Student's t distribution.
         """
         spread = 1 / runs + (1 / others if others is not None else 0.0)
-        return float(stats.t.ppf(1 - error, self.df)) * self.sigma * math.sqrt(spread)
+        return float(special.stdtrit(self.df, 1 - error)) * self.sigma * math.sqrt(spread)
 
     @property
     def informative(self) -> float:

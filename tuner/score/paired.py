@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from tuner.score.distribution import Floats
 from tuner.score.figures import Better
@@ -145,7 +145,7 @@ def compare(
         raise ValueError("the runs are not in blocks of A-B-B-A")
     values = logs([run.value for run in runs])
     effect, error, df, sigma = _effect(values)
-    reach = float(stats.t.ppf((1 + confidence) / 2, df)) * error
+    reach = float(special.stdtrit(df, (1 + confidence) / 2)) * error
     return Comparison(
         ratio=math.exp(effect),
         low=_exp(effect - reach),
@@ -197,7 +197,7 @@ def _drift(values: Floats, confidence: float) -> Drift:
         return Drift(change, None, None)
     residual = found - found.mean() - slope * centred
     error = math.sqrt(float(residual @ residual) / df / float(centred @ centred))
-    reach = float(stats.t.ppf((1 + confidence) / 2, df)) * error
+    reach = float(special.stdtrit(df, (1 + confidence) / 2)) * error
     low, high = (_exp((slope + sign * reach) * span) - 1 for sign in (-1, 1))
     return Drift(change, low, high)
 

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from tuner.load.record import Record
 from tuner.score.columns import Columns, from_records
@@ -100,6 +99,8 @@ def _worse(differences: Floats) -> float:
     """One-sided p value of the signed-rank test that the differences lie below 0."""
     if not differences.any():
         return 1.0
+    from scipy import stats  # noqa: PLC0415 - a second's import, needed only here
+
     return float(stats.wilcoxon(differences, alternative="less").pvalue)
 
 

@@ -25,6 +25,7 @@ from optuna.distributions import (
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import Trial, TrialState, create_trial
 
+from tuner.search.keys import key
 from tuner.search.slope import fit
 from tuner.spec.axes import Assignment, Axis
 
@@ -238,11 +239,6 @@ def finished(axes: Sequence[Axis], told: Told) -> optuna.trial.FrozenTrial:
         distributions={name: _distribution(by_name[name]) for name in told.assignment},
         constraints=dict(told.constraints),
     )
-
-
-def key(assignment: Assignment) -> str:
-    """A name for a point: the same for equal points, whatever the order of their axes."""
-    return repr(sorted(assignment.items()))
 
 
 def _product(axes: Sequence[Axis], chosen: dict[str, int | float]) -> Iterator[Assignment]:

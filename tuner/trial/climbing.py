@@ -17,7 +17,7 @@ from typing import Any
 
 from tuner.fidelity.agreement import Ladder, Level
 from tuner.fidelity.levels import Climb
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec import SearchSpace
 from tuner.spec.levels import REAL
 from tuner.spec.space import Load

@@ -11,9 +11,6 @@ from tuner.errors import UserError
 from tuner.export import computility
 from tuner.export.formats import Form, files, platform_files
 from tuner.files import write_atomic
-from tuner.report.html import html
-from tuner.report.markdown import markdown
-from tuner.report.story import pictures, story
 from tuner.spec import SearchSpace
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
@@ -189,7 +186,11 @@ def write_report(ledger: Ledger, row: StudyRow, *, folder: Path | None = None) -
 
 def report_files(ledger: Ledger, row: StudyRow) -> dict[str, str]:
     """The texts of a study's report, by file name: Markdown, HTML, and the pictures of the former."""
-    from tuner.trial.telling import material  # noqa: PLC0415 - Optuna and scipy, needed only here
+    # Optuna and scipy come with these, and a daemon that writes no report has no need of them.
+    from tuner.report.html import html  # noqa: PLC0415
+    from tuner.report.markdown import markdown  # noqa: PLC0415
+    from tuner.report.story import pictures, story  # noqa: PLC0415
+    from tuner.trial.telling import material  # noqa: PLC0415
 
     found = material(ledger, row)
     chosen = found.best if found.decision is None else found.trial(found.decision["winner"])

@@ -6,7 +6,7 @@ thousand trials costs no more for the next one than a small study does.
 
 from __future__ import annotations
 
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.store.ledger import Ledger
 from tuner.store.overview import seconds_by_trial, worked_seconds
 from tuner.store.rows import ON_PURPOSE, Origin, TrialRow

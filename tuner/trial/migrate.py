@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuner.errors import SpaceError
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec import Context, SearchSpace, assignment, baseline, resolve, violations
 from tuner.spec.deployment import Deployment
 from tuner.spec.points import completed

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from tuner.search.sampler import Sampler, key
+from tuner.search.keys import key
+from tuner.search.sampler import Sampler
 from tuner.spec import Assignment
 from tuner.store.ledger import Said
 from tuner.trial.context import Study

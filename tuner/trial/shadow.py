@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from tuner.fidelity.evidence import GateKey, Mode, Observed, Predicted, Role
 from tuner.fidelity.gate import Gate
-from tuner.search.sampler import key
+from tuner.search.keys import key
 from tuner.spec import Assignment, Point, point, resolve
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Said

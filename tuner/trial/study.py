@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tuner.errors import NothingFeasible, TunerError
-from tuner.search.sampler import Sampler, Told, key
+from tuner.search.keys import key
+from tuner.search.sampler import Sampler, Told
 from tuner.spec import (
     Assignment,
     Point,
