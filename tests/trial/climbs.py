@@ -183,6 +183,17 @@ def enter(ledger: Ledger, of: SearchSpace) -> StudyRow:
     )
 
 
+@dataclass(frozen=True)
+class Named:
+    """Of an engine only what tells it from others."""
+
+    name: str
+
+    def as_json(self) -> dict[str, str]:
+        """What an engine's stack is known by."""
+        return {"name": self.name}
+
+
 def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> Study:
     """All that such a study has at hand: engines and models by name alone, and no device."""
     row = enter(ledger, of)
@@ -192,7 +203,7 @@ def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> S
         space=of,
         context=Context.of(of, Hardware(0, 8, 64 << 30, 0)),
         folder=ledger.folder,
-        engines=dict.fromkeys(choice.name for choice in of.engines),  # type: ignore[arg-type]
+        engines={one.name: Named(one.name) for one in of.engines},  # type: ignore[misc]
         models={model.name: Path() for model in of.models},
         launcher=None,  # type: ignore[arg-type] # nothing is started
         hardware=detect_hardware(NoDevices()),
