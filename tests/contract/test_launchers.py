@@ -123,13 +123,14 @@ def test_an_engine_that_ends_ends_the_wait_with_its_status(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("switch", "word"), [("hang-start", "processor time"), ("spin-start", "no log line")]
+    ("switch", "word", "quiet", "silent"),
+    [("hang-start", "processor time", 2.2, 20.0), ("spin-start", "no log line", 20.0, 3.0)],
 )
 def test_a_silent_start_is_a_hang_whether_it_sleeps_or_spins(
-    tmp_path: Path, subject: Subject, switch: str, word: str
+    tmp_path: Path, subject: Subject, switch: str, word: str, quiet: float, silent: float
 ) -> None:
     launch = subject.start(tmp_path, switch)
-    waited = wait(launch, quiet=2.2, silent=3.0)
+    waited = wait(launch, quiet=quiet, silent=silent)
     assert launch.stop(at_once=True).gone
     assert waited.ended is Ended.HUNG
     assert word in waited.detail
