@@ -64,29 +64,32 @@ def api(state: Path, idle: float) -> None:
     began = time.perf_counter()
     address, _ = start(state)
     row("start until it answers", "2 s", time.perf_counter() - began)
-    process = psutil.Process(address.pid)
-    time.sleep(2)
-    before = process.cpu_times()
-    time.sleep(idle)
-    after = process.cpu_times()
-    used = after.user + after.system - before.user - before.system
-    print(f"{'idle, share of a core':<44} {'1 %':>8} {used / idle:>12.2%}")
-    print(f"{'memory, idle':<44} {'150 MB':>8} {process.memory_info().rss / 1e6:>9.0f} MB")
-    with Client(state, need=True) as client:
-        for label, path in (
-            ("list the studies", "/v1/studies"),
-            ("one study", "/v1/studies/large"),
-            ("list its trials", "/v1/studies/large/trials"),
-            ("list them with figures", "/v1/studies/large/trials?figures=true"),
-            ("one trial", "/v1/studies/large/trials/77"),
-            ("its last 100 trials", "/v1/studies/large/trials?after=9899"),
-        ):
-            row(label, "1 s", *seconds(lambda path=path: client.get(path), 7))  # type: ignore[misc]
-        print(
-            f"{'memory, after that':<44} {'150 MB':>8} {process.memory_info().rss / 1e6:>9.0f} MB"
-        )
-        client.post("/v1/shutdown")
-    await_end(address, patience=30)
+    try:
+        process = psutil.Process(address.pid)
+        time.sleep(2)
+        before = process.cpu_times()
+        time.sleep(idle)
+        after = process.cpu_times()
+        used = after.user + after.system - before.user - before.system
+        print(f"{'idle, share of a core':<44} {'1 %':>8} {used / idle:>12.2%}")
+        print(f"{'memory, idle':<44} {'150 MB':>8} {process.memory_info().rss / 1e6:>9.0f} MB")
+        with Client(state, need=True) as client:
+            for label, path in (
+                ("list the studies", "/v1/studies"),
+                ("one study", "/v1/studies/large"),
+                ("list its trials", "/v1/studies/large/trials"),
+                ("list them with figures", "/v1/studies/large/trials?figures=true"),
+                ("one trial", "/v1/studies/large/trials/77"),
+                ("its last 100 trials", "/v1/studies/large/trials?after=9899"),
+            ):
+                row(label, "1 s", *seconds(lambda path=path: client.get(path), 7))  # type: ignore[misc]
+            print(
+                f"{'memory, after that':<44} {'150 MB':>8} {process.memory_info().rss / 1e6:>9.0f} MB"
+            )
+    finally:  # also when nobody reads what is printed any more
+        with Client(state, need=True) as client:
+            client.post("/v1/shutdown")
+        await_end(address, patience=30)
 
 
 def suggest(state: Path, study: int, trials: int) -> None:

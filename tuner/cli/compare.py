@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tuner.cli.complete import study_names, trial_numbers
+from tuner.cli.arguments import StudyName
+from tuner.cli.complete import trial_numbers
 
 if TYPE_CHECKING:
     from tuner.trial.comparison import Result
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 def compare(
     context: typer.Context,
-    study: Annotated[
-        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-    ],
+    study: StudyName,
     a: Annotated[
         int,
         typer.Argument(

@@ -9,13 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from tuner.cli.arguments import StudyName
 from tuner.cli.complete import study_names
 
 app = typer.Typer(no_args_is_help=True, help="Start, stop and look at the daemon.")
 
-StudyName = Annotated[
-    str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _STOP = 130.0

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.arguments import StudyName
 
 
 def dashboard(
     context: typer.Context,
-    study: Annotated[
-        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-    ],
+    study: StudyName,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 for any.")] = 0,
     browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
     out: Annotated[

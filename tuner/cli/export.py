@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tuner.cli.complete import study_names, trial_numbers
+from tuner.cli.arguments import DecidedTrial, StudyName
 
 
 class Format(StrEnum):
@@ -23,17 +23,8 @@ class Format(StrEnum):
 
 def export(
     context: typer.Context,
-    study: Annotated[
-        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-    ],
-    trial: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="The trial; without it, the one that was decided for.",
-            autocompletion=trial_numbers,
-        ),
-    ] = None,
+    study: StudyName,
+    trial: DecidedTrial = None,
     form: Annotated[
         Format, typer.Option("--format", help="What the deployment is written as.")
     ] = Format.PLATFORM,
@@ -74,9 +65,7 @@ def export(
 
 def report(
     context: typer.Context,
-    study: Annotated[
-        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-    ],
+    study: StudyName,
     out: Annotated[Path | None, typer.Option(help="Folder to write into.", metavar="DIR")] = None,
 ) -> None:
     """Write the report of a study.

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tuner.cli.arguments import StudyName
 from tuner.cli.complete import study_names, trial_numbers
 from tuner.cli.profile import profile_lines
 
 if TYPE_CHECKING:
     from tuner.errors import StudyNotFound
 
-StudyName = Annotated[
-    str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-]
 TrialNumber = Annotated[
     int,
     typer.Argument(

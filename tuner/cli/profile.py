@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.complete import study_names, trial_numbers
+from tuner.cli.arguments import DecidedTrial, StudyName
 
 if TYPE_CHECKING:
     from tuner.store.rows import TrialRow
@@ -16,17 +16,8 @@ if TYPE_CHECKING:
 
 def profile(
     context: typer.Context,
-    study: Annotated[
-        str, typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names)
-    ],
-    trial: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="The trial; without it, the one that was decided for.",
-            autocompletion=trial_numbers,
-        ),
-    ] = None,
+    study: StudyName,
+    trial: DecidedTrial = None,
     again: Annotated[
         bool, typer.Option("--again", help="Run it once more although it was profiled.")
     ] = False,
