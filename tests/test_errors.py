@@ -151,6 +151,7 @@ def groups(tree: ast.AST) -> Iterator[ast.AsyncWith]:
             yield node
 
 
+@pytest.mark.slow
 def test_each_task_group_stands_inside_ungrouped() -> None:
     found = 0
     for file in SOURCE.rglob("*.py"):

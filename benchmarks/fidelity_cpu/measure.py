@@ -65,12 +65,7 @@ def inside(subject: Subject, script: str, *arguments: str, text: str = "") -> st
         text=True,
         timeout=600,
         check=False,
-        env={
-            **os.environ,
-            "HF_HUB_OFFLINE": "1",
-            "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_CPU_KVCACHE_SPACE": "1",
-        },
+        env={**os.environ, **INSIDE},
     )
     if done.returncode:
         raise RunFailed(f"{script} ended with {done.returncode}: {done.stderr[-2000:]}")

@@ -1,49 +1,50 @@
 """How long the engine's own parser and checks take for 200 points, the start of their process included.
 
-The points are drawn at random from the search space that ``make tune`` runs; points that its rules forbid are left out.
-Each is asked as a study asks it, of the real engine, which is built if it is not there.
+The points are those that ``tuner validate --ask`` draws from the search space that ``make tune`` runs.
+The real engine is asked about all of them together, as that command does, and then, by another process,
+about one after the other, as a study does. It is built if it is not there.
 
-    python -m benchmarks.preflight.run [--points 200] [--seed 1]
+    python -m benchmarks.preflight.run [--points 200]
 """
 
 from __future__ import annotations
 
 import argparse
-import random
 import statistics
 import time
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tuner.build import build_engine, make_model
-from tuner.launch.preflight import Answer, Preflight
-from tuner.spec import Deployment, enumerate_points, load_space, resolve, violations
+from tuner.build import Engine, build_engine, make_model
+from tuner.launch.preflight import Answer
+from tuner.spec import Deployment, load_space, resolve
+from tuner.spec.specimens import specimens
 from tuner.telemetry.detect import detect
 from tuner.telemetry.hardware import detect_hardware
-from tuner.trial.environment import whole_environment
+from tuner.trial.inquiry import ask
 from tuner.trial.session import context_of
-from tuner.trial.starting import asker
+from tuner.trial.starting import asker, bare, engine_environment
 
 SPACE = Path(__file__).parents[2] / "search_spaces" / "local_cpu.yaml"
 
 
-def draw(count: int, seed: int) -> list[Deployment]:
+def draw(count: int) -> list[Deployment]:
     """Deployments of distinct points that no rule forbids."""
     space = load_space(SPACE)
     context = context_of(space, detect_hardware(detect().source))
-    every = [p for p in enumerate_points(space, context) if not violations(space, p, context)]
-    chosen = random.Random(seed).sample(every, count)
-    return [resolve(space, point, context) for point in chosen]
+    return [resolve(space, point, context) for point in specimens(space, context, count)]
 
 
-def ask_all(asked: Preflight, model: Path, points: list[Deployment]) -> list[tuple[float, Answer]]:
+def one_by_one(engine: Engine, model: Path, points: list[Deployment]) -> list[tuple[float, Answer]]:
     """Each answer with its seconds; the first one has the process's start in it."""
     found = []
-    for one in points:
-        began = time.perf_counter()
-        answer = asked.ask(["--model", str(model), *one.argv], dict(one.env))
-        found.append((time.perf_counter() - began, answer))
+    env = engine_environment(engine, bare(points[0]))
+    with TemporaryDirectory() as folder, asker(engine, model, env=env, log=Path(folder)) as asked:
+        for point in points:
+            began = time.perf_counter()
+            answer = asked.ask(["--model", str(model), *point.argv], dict(point.env))
+            found.append((time.perf_counter() - began, answer))
     return found
 
 
@@ -53,23 +54,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--points", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     engine = build_engine("cpu")
     model = make_model(engine, "tiny-hybrid")
-    points = draw(options.points, options.seed)
-    env = whole_environment(dict(engine.env), points[0])
-    with TemporaryDirectory() as folder:
-        began = time.perf_counter()
-        with asker(engine, model, env=env, log=Path(folder)) as asked:
-            found = ask_all(asked, model, points)
-            whole = time.perf_counter() - began
-    times = [seconds for seconds, _ in found]
-    said = Counter("accepted" if a.accepted else a.error.splitlines()[-1][:90] for _, a in found)
-    unasked = sum(answer.accepted is None for _, answer in found)
-    print(f"{len(found)} points in {whole:.1f} s, {unasked} of them not answered")
-    print(f"the first, with the start: {times[0]:.1f} s; the others: median "
+    points = draw(options.points)
+    began = time.perf_counter()
+    together = ask(engine, model, points)
+    whole = time.perf_counter() - began
+    apart = one_by_one(engine, model, points)
+    times = [seconds for seconds, _ in apart]
+    print(f"{len(points)} points together: {whole:.1f} s, the start included")
+    print(f"one by one: {sum(times):.1f} s; the first, with the start, {times[0]:.1f} s, the others median "
           f"{1e3 * statistics.median(times[1:]):.0f} ms, most {1e3 * max(times[1:]):.0f} ms")  # fmt: skip
+    different = sum(a != b for a, (_, b) in zip(together, apart, strict=True))
+    unanswered = sum(answer.accepted is None for answer in together)
+    print(f"{unanswered} without an answer, {different} answered differently the second time")
+    said = Counter("accepted" if a.accepted else a.error.splitlines()[-1][:90] for a in together)
     for words, count in said.most_common():
         print(f"{count:5} {words}")
 

@@ -48,6 +48,7 @@ def test_no_cache_is_an_empty_list(cache: Path) -> None:
     assert list_engines(cache) == ()
 
 
+@pytest.mark.slow
 def test_pruning_keeps_what_is_wanted_and_what_runs(make_recipe: RecipeMaker, cache: Path) -> None:
     old = build_engine(load_recipe(make_recipe()), cache=cache)
     used = build_engine(load_recipe(make_recipe(files={"a": "1"})), cache=cache)

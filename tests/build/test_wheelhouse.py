@@ -52,6 +52,7 @@ def test_every_lock_file_is_fetched_once(
     assert fill_wheelhouse(recipe, tmp_path / "house", cache=cache) == wheels
 
 
+@pytest.mark.slow
 def test_a_wheel_that_is_not_to_be_had_is_named(
     make_recipe: Callable[..., Path], index: Path, cache: Path, tmp_path: Path
 ) -> None:

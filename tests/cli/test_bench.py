@@ -94,6 +94,7 @@ def test_json(mock: Mock, file: Path) -> None:
     assert len(load["fingerprint"]) == 64
 
 
+@pytest.mark.slow
 def test_several_workloads_with_levels(mock: Mock, tmp_path: Path) -> None:
     path = tmp_path / "two.yaml"
     path.write_text(TWO)

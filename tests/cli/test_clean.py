@@ -122,6 +122,7 @@ def test_a_person_is_asked_and_may_say_no(ledger: Ledger, abandon: Abandon) -> N
     assert launch.pids() == ()
 
 
+@pytest.mark.slow
 def test_beside_a_tuner_that_holds_the_folder(ledger: Ledger, abandon: Abandon) -> None:
     launch = abandon(FAKE_FORK="1")
     code, data = found(ledger.folder, "--yes")  # the fixture holds the folder all the while
@@ -143,6 +144,7 @@ def test_quarantine_that_cannot_be_lifted_is_exit_1(ledger: Ledger, cards: FakeC
     assert "still in quarantine: GPU-9: after trial 3: 20 GiB above its baseline; now: no" in out
 
 
+@pytest.mark.slow
 def test_a_baseline_is_accepted(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     desktop = FakeCards(steady(6 * GIB))
     monkeypatch.setattr(module, "detect", lambda: Detection(desktop))

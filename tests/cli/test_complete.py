@@ -37,12 +37,14 @@ def completed(state: Path, *words: str) -> list[str]:
     return result.stdout.split()
 
 
+@pytest.mark.slow
 def test_names_of_studies(state: Path) -> None:
     assert completed(state, "show", "o") == ["other", "one"]
     assert completed(state, "trials", "on") == ["one"]
     assert completed(state, "queue", "one", "--before", "ot") == ["other"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -58,6 +60,7 @@ def test_numbers_of_the_named_study(state: Path, words: tuple[str, ...]) -> None
     assert completed(state, *words[:1], "other", *words[2:], "") == ["1", "0"]
 
 
+@pytest.mark.slow
 def test_nothing_is_offered_where_nothing_is_known(state: Path, tmp_path: Path) -> None:
     assert completed(state, "show", "gone", "1") == []
     assert completed(state / "no", "show", "o") == []
@@ -65,6 +68,7 @@ def test_nothing_is_offered_where_nothing_is_known(state: Path, tmp_path: Path) 
     assert completed(tmp_path, "show", "o") == []
 
 
+@pytest.mark.slow
 def test_recipes(state: Path) -> None:
     assert completed(state, "engine", "build", "cu") == ["cuda"]
     assert "cpu" in completed(state, "init", "--recipe", "c")

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tuner.daemon import home
-from tuner.daemon.start import start
+from tuner.daemon.client import Client
+from tuner.daemon.start import await_end, start
 from tuner.errors import StateUnusable, TunerError
 
 
@@ -54,6 +57,7 @@ def test_no_file_left_for_the_pipe_is_not_blamed_on_the_state_folder(
     assert not isinstance(said.value, StateUnusable)
 
 
+@pytest.mark.slow
 def test_a_daemon_starts_without_what_only_a_search_or_a_report_needs() -> None:
     heavy = ("optuna", "scipy", "sqlalchemy", "transformers", "tokenizers")
     said = "import sys, tuner.daemon.server; print(*(m for m in sys.argv[1:] if m in sys.modules))"
@@ -61,3 +65,35 @@ def test_a_daemon_starts_without_what_only_a_search_or_a_report_needs() -> None:
         [sys.executable, "-c", said, *heavy], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.slow
+def test_a_daemon_that_nobody_asks_sleeps(tmp_path: Path) -> None:
+    address, _ = start(tmp_path / "state")
+    try:
+        wait_until_it_sleeps(address.pid)
+        before = wakes(address.pid)
+        time.sleep(2)
+        assert wakes(address.pid) - before <= 4  # a clock of ten ticks a second makes 20 and more
+        with Client(tmp_path / "state", need=True) as client:
+            assert client.get("/v1/studies") == []  # and it is soon awake again
+    finally:
+        with Client(tmp_path / "state", need=True) as client:
+            client.post("/v1/shutdown")
+        await_end(address, patience=30)
+
+
+def wakes(pid: int) -> int:
+    """How often the threads of a process went to sleep so far."""
+    status = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(
+        int(re.findall(r"^voluntary_ctxt_switches:\s+(\d+)", s, re.MULTILINE)[0]) for s in status
+    )
+
+
+def wait_until_it_sleeps(pid: int) -> None:
+    """Wait until what a daemon does once, after its start, is done."""
+    deadline, last = time.monotonic() + 20, -1
+    while (now := wakes(pid)) != last and time.monotonic() < deadline:
+        last = now
+        time.sleep(1)

@@ -63,6 +63,7 @@ def test_drawn_orders_come_near_the_exact_value() -> None:
     assert drawn.value == pytest.approx(exact.value, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_drawn_p_is_never_zero() -> None:
     many = list(range(70))
     found = one_sided_p(many, many)

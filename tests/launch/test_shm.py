@@ -66,6 +66,7 @@ def test_what_a_neighbour_holds_is_not_left_over(
     assert names <= set(shm.snapshot())
 
 
+@pytest.mark.slow
 def test_what_nobody_holds_is_left_over_and_swept(tmp_path: Path) -> None:
     before = shm.snapshot()
     path = shm.SHM / "psm_tuner_test"
@@ -112,6 +113,7 @@ def test_what_an_engine_was_seen_to_use_goes_at_once(
     assert not (shm.SHM / left).exists()
 
 
+@pytest.mark.slow
 def test_what_was_never_seen_is_doubted_for_a_while_and_then_goes(made: list[str]) -> None:
     before = shm.snapshot()
     left = leave(made)
@@ -130,6 +132,7 @@ def test_what_was_there_before_and_what_is_of_no_engines_kind_stays(made: list[s
     assert (shm.SHM / other).exists()
 
 
+@pytest.mark.slow
 def test_a_neighbour_that_maps_its_block_a_moment_later_keeps_it(made: list[str]) -> None:
     before = shm.snapshot()
     theirs = leave(made)

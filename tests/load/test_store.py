@@ -105,6 +105,7 @@ def test_an_empty_file_is_an_empty_population(tmp_path: Path) -> None:
     assert list(read_records(tmp_path / "records.jsonl")) == []
 
 
+@pytest.mark.slow
 def test_a_file_is_read_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     one = parse_record({**GOOD, "chunk_times": [0.1] * 200})

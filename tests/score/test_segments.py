@@ -46,6 +46,7 @@ def test_a_much_worse_trial_is_stopped_at_the_first_look() -> None:
         assert found.ratio == pytest.approx(0.6, rel=0.2)
 
 
+@pytest.mark.slow
 def test_a_better_trial_is_never_stopped() -> None:
     generator = np.random.default_rng(23)
     assert not any(RULE.decide(ratios(generator, 0.1)).stop for _ in range(300))

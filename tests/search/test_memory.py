@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from tuner.search.keys import key
 from tuner.search.sampler import MEMORY, Sampler, Told, remembered
 from tuner.spec.axes import Axis
@@ -31,6 +33,7 @@ def test_a_long_one_keeps_its_best_and_its_newest_in_order() -> None:
     assert kept[-100:] == told[-100:]
 
 
+@pytest.mark.slow
 def test_what_is_suggested_depends_on_what_was_told_and_not_on_when_it_was_taken_up() -> None:
     told = history(1400)
     whole = Sampler(AXES, kind="tpe", seed=1, startup=5)

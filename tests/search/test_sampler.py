@@ -67,6 +67,7 @@ def test_the_seed_and_what_was_told_decide_and_nothing_else(kind: str) -> None:
     assert whole != study(sampler(kind, seed=2), 20)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 19))
 @settings(max_examples=8, deadline=None)
 def test_a_sampler_that_is_restored_suggests_what_it_would_have(cut: int) -> None:
@@ -77,6 +78,7 @@ def test_a_sampler_that_is_restored_suggests_what_it_would_have(cut: int) -> Non
     assert point == whole[cut].assignment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tpe", "random", "grid"])
 def test_every_point_of_a_finite_space_comes_once_and_then_none(kind: str) -> None:
     s, taken = sampler(kind, axes=FINITE), set[str]()

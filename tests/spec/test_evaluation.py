@@ -160,6 +160,7 @@ truths = st.recursive(comparisons, logics, max_leaves=6)
 choices = st.tuples(arithmetic, truths, arithmetic).map(lambda x: f"{x[0]} if {x[1]} else {x[2]}")
 
 
+@pytest.mark.slow
 @settings(max_examples=500)
 @given(arithmetic | truths | choices, numbers, numbers)
 def test_it_computes_what_python_computes(text: str, a: float, b: float) -> None:

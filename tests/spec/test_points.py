@@ -168,6 +168,7 @@ def test_first_points_must_be_in_the_space(build: Build, written: str, said: str
         build(EVERYTHING.lstrip() + f"first:\n  - {{seqs: 2}}\n  - {written}\n")
 
 
+@pytest.mark.slow
 def test_the_grid_is_as_large_as_it_says(build: Build, context: On) -> None:
     space = build(EVERYTHING)
     on = context(space)

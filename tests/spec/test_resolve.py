@@ -377,6 +377,7 @@ def test_a_point_of_another_space_has_no_deployment(build: Build, context: On) -
         resolve(space, {"seqs": 3}, context(space))
 
 
+@pytest.mark.slow
 def test_the_embedded_space_gives_a_deployment_for_every_point() -> None:
     space = load_space(Path("search_spaces/local_cpu.yaml"))
     context = Context.of(space, Hardware(0, 2, 24 << 30))

@@ -124,6 +124,7 @@ BOMB = "a: &a [x, x]\n" + "\n".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

@@ -89,6 +89,7 @@ def every(request: pytest.FixtureRequest) -> int:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("state", "name"), [("closed", MAIN), ("crashed", MAIN), ("crashed", WAL)])
 def test_a_file_that_was_cut_anywhere(

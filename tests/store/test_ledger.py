@@ -94,6 +94,7 @@ def other_tuner(folder: Path) -> subprocess.Popen[str]:
     return other
 
 
+@pytest.mark.slow
 def test_another_process_that_came_first_is_not_disturbed(tmp_path: Path) -> None:
     other = other_tuner(tmp_path)
     (tmp_path / "link").symlink_to(tmp_path)
@@ -290,6 +291,7 @@ def test_nan_is_refused_and_changes_nothing(tmp_path: Path) -> None:
         assert ledger.trial(trial.study, 0).stage is Stage.PLANNED
 
 
+@pytest.mark.slow
 def test_a_reader_in_the_writers_process_does_not_drop_its_locks(tmp_path: Path) -> None:
     """Else another process that closes its connection takes itself for the last and removes the log."""
     with Ledger(tmp_path, write=True) as ledger:

@@ -55,6 +55,7 @@ PLAIN = st.none() | st.integers() | st.text(max_size=5)
 JSON = st.recursive(PLAIN, lambda d: st.lists(d) | st.dictionaries(st.text(max_size=5), d))
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_data_without_secrets_stays_as_it_is(data: Any) -> None:
     assert Redactor({"KEY": "a-secret-that-is-nowhere"}).data(data) == data

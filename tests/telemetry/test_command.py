@@ -38,6 +38,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         Tool(str(tmp_path / "none"), timeout=1).run([])
 
 
+@pytest.mark.slow
 def test_the_children_of_a_hanging_tool_go_with_it(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     body = (
@@ -59,6 +60,7 @@ def test_the_children_of_a_hanging_tool_go_with_it(tmp_path: Path) -> None:
         assert not psutil.pid_exists(child)
 
 
+@pytest.mark.slow
 def test_a_tool_that_no_signal_reaches_is_not_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

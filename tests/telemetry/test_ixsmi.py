@@ -53,6 +53,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return found
 
 
+@pytest.mark.slow
 def test_an_old_release_by_its_own_names(bench: Bench) -> None:
     source = bench.source(known=RELEASE_3)
     first, second = source.sample()
@@ -66,6 +67,7 @@ def test_a_new_release_by_its_own_names(bench: Bench) -> None:
     assert (first.power, first.sm_clock, first.memory_clock) == (56, 1500, 1200)
 
 
+@pytest.mark.slow
 def test_refused_names_are_learnt_once(bench: Bench) -> None:
     source = bench.source(known=RELEASE_3)
     source.sample()
@@ -75,6 +77,7 @@ def test_refused_names_are_learnt_once(bench: Bench) -> None:
     assert len(bench.runs) == learning + 1
 
 
+@pytest.mark.slow
 def test_devices_tell_the_driver(bench: Bench) -> None:
     infos = bench.source(table=TABLE.read_text()).devices()
     assert [(info.key, info.driver) for info in infos] == [("GPU-aa", "3.0.1"), ("GPU-bb", "3.0.1")]
@@ -88,6 +91,7 @@ def test_the_table_serves_where_the_query_does_not(bench: Bench) -> None:
     assert len(bench.runs) == runs + 1, "the query is not tried for ever"
 
 
+@pytest.mark.slow
 def test_a_card_keeps_its_identity_when_the_query_fails_for_once(bench: Bench) -> None:
     source = bench.source(table=TABLE.read_text())
     before = source.sample()[0].key
@@ -97,6 +101,7 @@ def test_a_card_keeps_its_identity_when_the_query_fails_for_once(bench: Bench) -
     assert source.sample()[0].memory_used == 257 * MIB
 
 
+@pytest.mark.slow
 def test_no_memory_field_at_all_means_the_table(bench: Bench) -> None:
     source = bench.source(known=["index", "uuid"], table=TABLE.read_text())
     assert source.sample()[0].memory_used == 513 * MIB
@@ -116,6 +121,7 @@ def test_a_tool_that_hangs_is_given_up_in_time(bench: Bench) -> None:
     assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_the_tools_own_cost_is_counted(bench: Bench) -> None:
     source = bench.source()
     source.sample()

@@ -76,6 +76,7 @@ def test_the_script_serves_what_was_measured(
     assert "MY_TOKEN" not in env
 
 
+@pytest.mark.slow
 def test_no_form_holds_a_secret_and_all_say_where_they_come_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +97,7 @@ def test_no_form_holds_a_secret_and_all_say_where_they_come_from(
         exported(world, "shell", image="registry.example/x:1")
 
 
+@pytest.mark.slow
 def test_a_file_that_changed_since_is_no_longer_what_was_measured(tmp_path: Path) -> None:
     template = tmp_path / "chat.jinja"
     template.write_text("{{ messages }}\n")

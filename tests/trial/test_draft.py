@@ -100,6 +100,7 @@ def test_the_kv_space_fits_the_host() -> None:
     assert sizes == (1, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     devices=st.integers(0, 16),

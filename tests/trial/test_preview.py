@@ -26,6 +26,7 @@ pytestmark = pytest.mark.xdist_group("engines")
 ON = Hardware(0, 2, 24 << 30)
 
 
+@pytest.mark.slow
 def test_the_command_that_is_shown_is_the_one_that_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,6 +137,7 @@ def test_a_device_that_does_not_come_back_is_quarantined_and_the_next_start_refu
     rest.require_clean(cards.devices()[1:])  # the other card may be used
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["lost", "hangs"])
 def test_lost_telemetry_is_a_failure_and_never_a_pass(ledger: Ledger, how: str) -> None:
     known(ledger)
@@ -189,6 +190,7 @@ def run(world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch) -> None
         work(ledger, row, watchers=[], wishes=Wishes(threading.Event()))
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 def test_a_study_whose_device_keeps_its_memory_stops_and_loses_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch

@@ -108,6 +108,7 @@ def test_a_disk_that_fills_up_while_a_load_runs_is_said_as_itself(tmp_path: Path
         assert not ledger.open_launches()
 
 
+@pytest.mark.slow
 def test_a_stop_between_a_crash_and_its_confirmation_teaches_nothing(tmp_path: Path) -> None:
     wishes, heard = Wishes(), []
 

@@ -56,6 +56,7 @@ def test_a_study_is_decided_and_its_files_are_written(tmp_path: Path) -> None:
     assert [e.data["status"] for e in events if e.kind == "study"] == ["running", "finished"]
 
 
+@pytest.mark.slow
 def test_a_wish_to_pause_lets_the_trial_finish(tmp_path: Path) -> None:
     wishes = Wishes()
 
@@ -71,6 +72,7 @@ def test_a_wish_to_pause_lets_the_trial_finish(tmp_path: Path) -> None:
         assert ledger.study("fake").status == "paused"
 
 
+@pytest.mark.slow
 def test_a_wish_to_stop_plans_the_trial_again(tmp_path: Path) -> None:
     wishes = Wishes()
 
@@ -87,6 +89,7 @@ def test_a_wish_to_stop_plans_the_trial_again(tmp_path: Path) -> None:
         assert ledger.study("fake").status == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("more", "launched"), [(False, 1), (True, 2)])
 def test_more_budget_is_taken_while_it_runs(tmp_path: Path, *, more: bool, launched: int) -> None:
     wishes = Wishes()
@@ -115,6 +118,7 @@ def test_one_process_works_on_a_study(tmp_path: Path) -> None:
             work(ledger, row, watchers=[], wishes=Wishes())
 
 
+@pytest.mark.slow
 def test_nothing_feasible_is_an_end_with_a_report(tmp_path: Path) -> None:
     gates = {
         "success_rate": 1.0,

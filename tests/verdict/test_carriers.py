@@ -68,6 +68,7 @@ def test_carriers_do_not_change_a_judgement(carrier: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_ordinary_lines_between_do_not_change_a_judgement(data: st.DataObject) -> None:

@@ -131,6 +131,7 @@ def test_any_cut_into_chunks_gives_every_line_with_a_trigger(
     assert (gate.number, gate.size) == (1000, len(data))
 
 
+@pytest.mark.slow
 def test_one_line_without_an_end_does_not_fill_the_memory() -> None:
     reading = read_log([b"x" * (3 * CHUNK)])
     assert reading.size == 3 * CHUNK + 1

@@ -43,7 +43,25 @@ _IDLE_LOOK = 5.0
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its own way with signals: the daemon ends its trials first."""
+    """Uvicorn without its own way with signals, and without its clock.
+
+    The daemon ends its trials first; and a daemon that nobody asks anything should sleep, where
+    uvicorn wakes ten times a second to see whether it is to end and what the date is.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._told_to_end = asyncio.Event()
+
+    def end(self) -> None:
+        """Listen no longer; requests in hand get a moment."""
+        self.should_exit = True
+        self._told_to_end.set()
+
+    async def main_loop(self) -> None:
+        """Sleep until told to end."""
+        await self.on_tick(0)  # once: it makes the headers that every answer has
+        await self._told_to_end.wait()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -153,7 +171,7 @@ class Daemon:
         """Listen no longer, and give back all that is held."""
         self._hub.close()
         for server, _ in self._servers:
-            server.should_exit = True
+            server.end()
         await asyncio.gather(*(task for _, task in self._servers), return_exceptions=True)
         for listener in self._listeners:
             listener.close()  # a server that was told to end before it began leaves it open
@@ -207,6 +225,7 @@ class Daemon:
             log_config=None,
             access_log=False,
             server_header=False,
+            date_header=False,  # it would be that of the start: see _Server
             proxy_headers=False,
             ws="none",
             timeout_graceful_shutdown=_LINGER,

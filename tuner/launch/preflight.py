@@ -13,7 +13,8 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
@@ -34,6 +35,19 @@ class Answer:
 
     accepted: bool | None
     error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A configuration that an engine is asked about.
+
+    Attributes:
+        argv: Arguments of the server, the model's among them.
+        env: Variables that the trial sets.
+    """
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
 
 
 class Preflight:
@@ -61,7 +75,8 @@ class Preflight:
         self._env = env
         self._model = model
         self._log = folder / "preflight.log"
-        self._child: subprocess.Popen[str] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._heard = b""
         self._broken = ""
         self._said = False
 
@@ -84,7 +99,6 @@ class Preflight:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                text=True,
                 cwd=neutral,
                 env=self._env,
                 start_new_session=True,
@@ -98,10 +112,21 @@ class Preflight:
             argv: Arguments of the server, the model's among them.
             env: Variables that the trial sets.
         """
+        (answer,) = self.ask_all([Question(argv, env)])
+        return answer
+
+    def ask_all(self, questions: Sequence[Question]) -> list[Answer]:
+        """What the engine says of each of several configurations, which it looks at side by side."""
         self._greet()
+        if questions and not self._broken:
+            asked = [{"argv": list(one.argv), "env": dict(one.env)} for one in questions]
+            self._send({"questions": asked})
+        return [self._hear() for _ in questions]
+
+    def _hear(self) -> Answer:
+        """The answer to the next question; one that nobody gave when the process is broken."""
         if self._broken:
             return Answer(None, self._broken)
-        self._send({"argv": list(argv), "env": env})
         answer = self._receive(_ASK_TIMEOUT)
         if "ok" not in answer or answer.get("crashed"):
             self._give_up(str(answer.get("error", "no answer")))
@@ -149,17 +174,16 @@ class Preflight:
         if self._child is None or self._child.stdin is None:
             return
         try:
-            self._child.stdin.write(json.dumps(data) + "\n")
+            self._child.stdin.write(json.dumps(data).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
             return  # it died; the next receive says so
 
     def _receive(self, timeout: float) -> dict[str, Any]:
         """The next answer; one with only an error when none came in time."""
-        if self._child is None or self._child.stdout is None:
+        line = self._line(timeout)
+        if line is None:
             return {"error": self._broken}
-        ready, _, _ = select.select([self._child.stdout], [], [], timeout)
-        line = self._child.stdout.readline() if ready else ""
         if not line:
             return {
                 "error": f"the engine's own check gave no answer within {timeout:.0f} s; see {self._log}"
@@ -167,8 +191,27 @@ class Preflight:
         found: dict[str, Any] = json.loads(line)
         return found
 
+    def _line(self, timeout: float) -> bytes | None:
+        """The next line, empty when none came in time; None when there is nobody to say one.
 
-def _close(pipe: IO[str] | None) -> None:
+        Several answers may come at once, so what is waited for is read here and not by a buffer that
+        a wait knows nothing of.
+        """
+        if self._child is None or self._child.stdout is None:
+            return None
+        pipe = self._child.stdout.fileno()
+        deadline = time.monotonic() + timeout
+        while b"\n" not in self._heard:
+            ready, _, _ = select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))
+            more = os.read(pipe, 1 << 16) if ready else b""
+            if not more:
+                return b""
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
+
+
+def _close(pipe: IO[bytes] | None) -> None:
     if pipe is None:
         return
     try:

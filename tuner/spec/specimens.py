@@ -27,7 +27,7 @@ def specimens(space: SearchSpace, context: Context, count: int) -> tuple[dict[st
         count: How many; there may be fewer.
     """
     known = [baseline(space, context), *first_points(space, context)]
-    drawn = _drawn(space, context, without=[key(one) for one in known])
+    drawn = _drawn(space, context, max(_DRAWS, 3 * count), without=[key(one) for one in known])
     shown = {shows for one in known for shows in _values(one)}
     chosen: list[dict[str, Any]] = []
     while drawn and len(chosen) < count:
@@ -38,10 +38,12 @@ def specimens(space: SearchSpace, context: Context, count: int) -> tuple[dict[st
     return tuple(chosen)
 
 
-def _drawn(space: SearchSpace, context: Context, *, without: list[str]) -> list[dict[str, Any]]:
+def _drawn(
+    space: SearchSpace, context: Context, draws: int, *, without: list[str]
+) -> list[dict[str, Any]]:
     rng = random.Random(0)  # noqa: S311 - the same points each time, no secret
     found: dict[str, dict[str, Any]] = {}
-    for _ in range(_DRAWS):
+    for _ in range(draws):
         one = point(space, _numbers(axes(space, context), rng), context)
         name = key(one)
         if name in found or name in without:

@@ -247,7 +247,7 @@ def _prepare(
             chosen = tuple(d for d in hardware.devices if d.key in only)
             hardware = replace(hardware, devices=chosen)
         any_engine = next(iter(engines.values()))
-        models = {model.name: _model(space, model, any_engine) for model in space.models}
+        models = {model.name: served_model(space, model, any_engine) for model in space.models}
         ledger.add_facts(
             row.id,
             {
@@ -314,7 +314,7 @@ def weights_of(space: SearchSpace) -> Weights:
     return Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
 
 
-def _model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:
+def served_model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:
     """The folder of a model: the one on disk, or one that is made on the spot."""
     if model.make is not None:
         return make_model(engine, model.make, seed=model.seed)

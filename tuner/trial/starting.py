@@ -61,13 +61,15 @@ def model_path(engine: Engine, folder: Path) -> str:
 
 def launch_environment(study: Study, engine: Engine, deployment: Deployment) -> dict[str, str]:
     """The environment that an engine is started with; what shows it its lent devices wins."""
+    return {**engine_environment(engine, deployment), **study.device_env}
+
+
+def engine_environment(engine: Engine, deployment: Deployment) -> dict[str, str]:
+    """The environment that a deployment's engine gets on any device."""
     recipe = dict(engine.env)
     if engine.image is None:
-        found = {**compile_cache(engine), **whole_environment(recipe, deployment)}
-    else:
-        needs = dict(host_needs(engine.container).env)
-        found = container_environment(recipe, needs, deployment)
-    return {**found, **study.device_env}
+        return {**compile_cache(engine), **whole_environment(recipe, deployment)}
+    return container_environment(recipe, dict(host_needs(engine.container).env), deployment)
 
 
 def container_plan(engine: Engine, model: Path, deployment: Deployment) -> ContainerPlan | None:
@@ -97,12 +99,16 @@ def preflight(study: Study, deployment: Deployment) -> Preflight:
     """A warm process that answers for the deployment's engine and model, wherever the engine is."""
     engine = study.engines[deployment.engine]
     folder = study.models[deployment.model]
-    bare = Deployment(
-        deployment.recipe, deployment.model, deployment.launch, (), (), deployment.served_name
-    )
-    env = launch_environment(study, engine, bare)
+    env = launch_environment(study, engine, bare(deployment))
     files = [str(file.path) for file in study.space.files.values()]
     return asker(engine, folder, env=env, files=files, log=study.folder)
+
+
+def bare(deployment: Deployment) -> Deployment:
+    """The deployment without what a trial sets, for a process that is asked about many."""
+    return Deployment(
+        deployment.recipe, deployment.model, deployment.launch, (), (), deployment.served_name
+    )
 
 
 def asker(

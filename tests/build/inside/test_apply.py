@@ -141,6 +141,7 @@ def test_a_step_for_a_missing_program_is_skipped_aloud(inside: Path) -> None:
         assert said in done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_too_long_stops(inside: Path) -> None:
     needs = {**NEEDS, "timeout_s": 1}
     done = _apply(inside, do="run", argv=["sleep", "30"], env={}, **needs)

@@ -93,6 +93,7 @@ def test_files_lines_and_line_ends(inside: Path) -> None:
     assert "link to nothing" in results[6]["detail"]
 
 
+@pytest.mark.slow
 def test_programs(inside: Path) -> None:
     def command(code: str, prints: str | None = None) -> dict[str, Any]:
         return {

@@ -9,9 +9,9 @@ Each question is answered by a fork of the warm process. The engine's configurat
 mutable defaults (in vLLM 0.32 an unknown ``--reasoning-parser`` is still there in the next parse),
 so an answer given in the process itself could be about the question before.
 
-First line: ``{"model": "/path"}``. Request: ``{"argv": [...], "env": {...}}``. Answer:
-``{"ok": true}`` or ``{"ok": false, "error": "..."}``. The request ``{"flags": true}`` is answered with
-all flags of the parser: ``{"flags": ["--model", ...]}``.
+First line: ``{"model": "/path"}``. Request: ``{"questions": [{"argv": [...], "env": {...}}, ...]}``, answered
+by one line for each question, in their order: ``{"ok": true}`` or ``{"ok": false, "error": "..."}``. The
+request ``{"flags": true}`` is answered with all flags of the parser: ``{"flags": ["--model", ...]}``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 PARSER_HOMES = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
@@ -118,20 +119,37 @@ def main() -> None:
             options = [o for action in asker.parser._actions for o in action.option_strings]  # noqa: SLF001
             answers.write(json.dumps({"flags": options}) + "\n")
             continue
-        answers.write(in_a_fork(asker, request) + "\n")
+        for answer in in_forks(asker, request["questions"]):
+            answers.write(answer + "\n")
 
 
-def in_a_fork(asker: Asker, request: dict[str, Any]) -> str:
-    """The answer of a child that ends right after it, as one line of JSON."""
+def in_forks(asker: Asker, questions: list[dict[str, Any]]) -> Iterator[str]:
+    """The answers in the order of the questions, as many worked out at a time as there are cores."""
+    running: deque[tuple[int, int]] = deque()
+    for question in questions:
+        if len(running) == len(os.sched_getaffinity(0)):
+            yield heard(*running.popleft())
+        running.append(in_a_fork(asker, question))
+    while running:
+        yield heard(*running.popleft())
+
+
+def in_a_fork(asker: Asker, question: dict[str, Any]) -> tuple[int, int]:
+    """A child that answers as one line of JSON and ends, and the pipe that it answers into."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
         signal.alarm(ANSWER_SECONDS)
         os.close(out)
         with os.fdopen(into, "w") as pipe:
-            json.dump(asker.ask(request["argv"], request["env"]), pipe)
+            json.dump(asker.ask(question["argv"], question["env"]), pipe)
         os._exit(0)
     os.close(into)
+    return child, out
+
+
+def heard(child: int, out: int) -> str:
+    """What a child answered, once it has ended."""
     with os.fdopen(out) as pipe:
         answer = pipe.read()
     os.waitpid(child, 0)
