@@ -21,6 +21,8 @@ from tuner.store.queue import Queue
 from tuner.telemetry import detect as telemetry
 from tuner.telemetry.detect import Detection
 from tuner.trial import session
+from tuner.trial.entry import stored_space
+from tuner.trial.wishes import Wishes
 
 if not app.registered_commands:
     register.commands(app)
@@ -93,6 +95,68 @@ def test_work_in_the_foreground_uses_the_devices_that_were_named(
     assert (entry.wanted, entry.devices) == ("stop", ("GPU-1",))
     tuner(world, "run", str(world.space), "--foreground")
     assert lent[-1] is None
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The budget of each study that was given to a daemon; none is started."""
+    given: list[dict[str, Any]] = []
+
+    def hand_over(_state: Path, _path: str, body: dict[str, Any], **_: Any) -> None:
+        given.append(body["budget"])
+
+    monkeypatch.setattr("tuner.cli.run._hand_over", hand_over)
+    return given
+
+
+LIMITS = ("--trials", "40", "--wall", "1h30m", "--engine", "90s")
+
+
+def test_every_limit_can_be_given(
+    world: World, lent: list[Sequence[str] | None], handed: list[dict[str, Any]]
+) -> None:
+    tuner(world, "run", str(world.space), "--foreground")
+    for command, target in (("run", str(world.space)), ("resume", "fake")):
+        done = tuner(world, command, target, *LIMITS)
+        assert done.exit_code == 0, done.output
+        assert handed[-1] == {"trials": 40, "wall": 5400.0, "engine": 90.0}
+        assert tuner(world, command, target).exit_code == 0
+        assert handed[-1] == {}
+    assert len(lent) == 1
+
+
+def test_limits_count_in_the_foreground(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[dict[str, float | None]] = []
+
+    def work(ledger: Ledger, row: Any, *, wishes: Wishes, **_: Any) -> None:
+        found.append(dict(wishes.limits(stored_space(ledger, row).budget)))
+        ledger.set_status(row.id, "stopped", "told to", exit_code=0)
+
+    monkeypatch.setattr(session, "work", work)
+    for command, target in (("run", str(world.space)), ("resume", "fake")):
+        done = tuner(world, command, target, "--foreground", *LIMITS)
+        assert done.exit_code == 0, done.output
+        assert found[-1] == {"trials": 40, "wall": 5400.0, "engine": 90.0}
+
+
+@pytest.mark.parametrize("command", ["run", "resume", "queue"])
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (("--wall", "12x"), "'12x' is not a duration"),
+        (("--engine", "30"), "'30' is not a duration"),
+        (("--wall", "0s"), "'0s' is no time that a study can take"),
+        (("--trials", "0"), "should be greater than or equal to 1"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(
+    world: World, command: str, limit: tuple[str, str], said: str
+) -> None:
+    target = str(world.space) if command == "run" else "fake"
+    done = tuner(world, command, target, *limit)
+    assert done.exit_code == 2
+    assert said in " ".join(done.output.replace("│", " ").split())
+    assert not world.state.exists()
 
 
 def test_trials_are_compared_on_the_devices_of_their_study_beside_a_daemon(

@@ -102,6 +102,23 @@ def ended(**study: Any) -> str:
     return capture.get()
 
 
+def test_the_limit_that_ended_a_search_is_said_with_what_raises_it() -> None:
+    stands = {"baseline": 0, "winner": 0, "clear": False, "comparisons": []}
+
+    def last(**over: Any) -> str:
+        return ended(decision=stands, search_over={"trials": 7, **over}).splitlines()[-1]
+
+    said = last(at=["trials", "wall"], text="the search ended at its limit of trials: 4 of 4")
+    assert said == (
+        "The search ended at its limit of trials: 4 of 4. "
+        "More: tuner resume s --trials N --wall TIME"
+    )
+    nothing = last(at=[], text="the search ended: every point of the space was tried")
+    assert nothing == "The search ended: every point of the space was tried."
+    assert last() == "The search ended after 7 trials."  # by a tuner that did not say more
+    assert "search" not in ended(decision=stands, search_over=None)
+
+
 def test_a_better_score_that_nobody_measured_in_turns_is_not_denied() -> None:
     stands = {"baseline": 0, "winner": 0, "clear": False, "comparisons": []}
     for best in (None, {"trial": 0, "score": 9.0}):

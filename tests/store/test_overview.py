@@ -10,10 +10,10 @@ import pytest
 
 from tests.fakes.ledgers import fill, fill_large
 from tuner.store.ledger import Ledger
-from tuner.store.overview import briefs, overview, seconds_by_trial, worked_seconds
+from tuner.store.overview import briefs, overview, searched, seconds_by_trial, worked_by_trial
 from tuner.store.rows import Origin
 from tuner.store.stages import Stage
-from tuner.trial.budget import spent
+from tuner.trial.budget import durations
 from tuner.trial.known import KnownTrials
 from tuner.trial.summary import figures_beside
 
@@ -64,7 +64,7 @@ def test_a_trial_is_in_hand_only_while_the_study_runs(tmp_path: Path) -> None:
 def test_seconds_are_those_of_the_budget(ledger: Ledger) -> None:
     with ledger:
         study = ledger.study("one").id
-        counted = spent(ledger.trials(study), ledger.transitions(study), session=0.0).durations
+        counted = durations(ledger.trials(study), ledger.transitions(study))
         assert seconds_by_trial(ledger, study) == pytest.approx(counted)
         assert seconds_by_trial(ledger, study, after=17) == pytest.approx(
             {n: s for n, s in counted.items() if n > 17}
@@ -83,7 +83,7 @@ def test_a_killed_tuners_gap_is_left_out_as_in_the_budget(tmp_path: Path) -> Non
         for stage in (Stage.STOPPING, Stage.VERIFIED):
             time.sleep(0.02)
             trial = ledger.advance(trial, stage, detail={"by": "recovery"})
-        counted = spent(ledger.trials(row.id), ledger.transitions(row.id), session=0.0).durations
+        counted = durations(ledger.trials(row.id), ledger.transitions(row.id))
         began, ready = (s.clock for s in ledger.transitions(row.id, 1)[1:3])
         assert counted[1] == pytest.approx(ready - began)
         assert seconds_by_trial(ledger, row.id) == pytest.approx(counted)
@@ -137,17 +137,63 @@ def test_the_work_of_all_sessions_counts_and_pauses_do_not(
     with Ledger(tmp_path / "state", write=True) as ledger:
         study = ledger.create_study(name="one", fingerprint="f", space="", origin="").id
         other = ledger.create_study(name="other", fingerprint="f", space="", origin="").id
-        assert worked_seconds(ledger, study) == 0.0
+        assert worked_by_trial(ledger, study) == {}
         whole = ((100.0, "running"), (150.0, None), (160.0, 0), (190.0, 1), (191.0, "paused"))
         _say(ledger, study, clock, *whole, (500.0, 1))  # measured again by hand, after its end
         _say(ledger, other, clock, (600.0, "running"), (600.0, 0), (900.0, 0))
-        assert worked_seconds(ledger, study) == 30.0
+        assert worked_by_trial(ledger, study) == {1: 30.0}
         _say(ledger, study, clock, (1000.0, "running"), (1000.0, 2), (1007.0, 2))  # then killed
         _say(ledger, study, clock, (9000.0, "queued"), (9001.0, "running"))
-        assert worked_seconds(ledger, study) == 37.0
+        assert worked_by_trial(ledger, study) == {1: 30.0, 2: 7.0}
+
+
+def _planned(ledger: Ledger, study: int, *origins: tuple[Origin, int | None, int | None]) -> None:
+    for number, (origin, repeats, block) in enumerate(origins):
+        ledger.plan(
+            study,
+            origin=origin,
+            params={"n": number},
+            assignment=None,
+            deployment={},
+            repeats=repeats,
+            block=block,
+        )
+
+
+def test_the_search_pays_for_what_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        study = ledger.create_study(name="one", fingerprint="f", space="", origin="").id
+        _planned(
+            ledger,
+            study,
+            (Origin.BASELINE, None, None),
+            (Origin.REPEAT, 0, None),  # the baseline's noise, before the search
+            (Origin.FIRST, None, None),
+            (Origin.SEARCH, None, None),
+            (Origin.REPEAT, 3, None),  # a rival, measured again
+            (Origin.SIMPLER, None, None),
+            (Origin.REPEAT, 0, 0),  # the finals
+            (Origin.REPEAT, 3, 0),
+            (Origin.REPEAT, 0, 1000),  # a comparison
+            (Origin.PROFILE, 3, None),
+            (Origin.SEARCH, None, None),  # asked after more was given
+        )
+        assert searched(ledger, study) == {0, 1, 2, 3, 10}
+        monkeypatch.setattr("tuner.store.ledger.time.time", lambda: clock[0])
+        first: list[tuple[float, str | int]] = [(100.0, "running"), (100.0, 0)]
+        _say(ledger, study, clock, *first, *((110.0 + 10 * n, n) for n in range(10)))
+        _say(
+            ledger, study, clock, (500.0, "finished"), (900.0, "running"), (900.0, 10), (903.0, 10)
+        )
         known = KnownTrials(ledger, study)
-        _say(ledger, study, clock, (9001.0, 3), (9005.0, 3))
-        assert known.spending(5.0).wall == 42.0
+        assert known.spending(0.0).wall == 40.0 + 3.0  # of 100 and 3 seconds of work
+        assert known.spending(5.0).wall == 48.0
+        with ledger.change() as db:
+            db.execute("UPDATE trials SET history='the space has changed' WHERE number IN (2, 3)")
+        assert KnownTrials(ledger, study).spending(0.0).wall == 23.0
 
 
 @pytest.mark.slow

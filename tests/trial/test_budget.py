@@ -7,7 +7,7 @@ import pytest
 from tests.trial.factory import trial
 from tuner.store.rows import Origin, Transition
 from tuner.store.stages import Stage
-from tuner.trial.budget import engine_seconds, spent, stage_seconds
+from tuner.trial.budget import Spending, durations, engine_seconds, stage_seconds
 
 
 def steps(
@@ -56,13 +56,39 @@ def test_stage_times_are_those_of_the_last_attempt() -> None:
     assert stage_seconds(first + second) == {Stage.READY: pytest.approx(24.0)}
 
 
-def test_repeats_and_rejected_points_are_no_trials_of_the_budget() -> None:
+def test_every_trial_that_started_has_its_seconds() -> None:
     rows = [trial(0), trial(1, attempt=0), trial(2, origin=Origin.REPEAT)]
-    found = spent(
-        rows, [*WHOLE, *steps((Stage.STARTING, 0.0), (Stage.VERIFIED, 30.0), number=2)], session=5.0
+    more = steps((Stage.STARTING, 0.0), (Stage.VERIFIED, 30.0), number=2)
+    found = durations(rows, [*WHOLE, *more])
+    assert found == {0: pytest.approx(42.0), 2: pytest.approx(30.0)}
+    assert Spending(2, 0.0, 0.0, found).typical() == pytest.approx(36.0)
+    assert Spending(0, 0.0, 0.0, {}).typical(default=7.0) == 7.0
+
+
+@pytest.mark.parametrize(
+    ("limits", "trials", "times", "at"),
+    [
+        ({"trials": 5.0, "wall": 150.0, "engine": 120.0}, 1, 1, ()),
+        ({"trials": 5.0, "wall": 150.0, "engine": 120.0}, 2, 1, ("trials",)),
+        ({"trials": 5.0, "wall": 150.0, "engine": 120.0}, 1, 2, ("engine",)),
+        ({"trials": 40.0, "wall": 120.0}, 1, 1, ("wall",)),
+        ({"trials": 4.0, "wall": 120.0, "engine": 99.0}, 1, 1, ("trials", "wall", "engine")),
+        ({}, 100, 100, ()),
+    ],
+)
+def test_each_limit_that_is_in_the_way_is_known(
+    limits: dict[str, float], trials: int, times: int, at: tuple[str, ...]
+) -> None:
+    now = Spending(trials=4, engine=100.0, wall=110.0, durations={0: 10.0, 1: 20.0, 2: 90.0})
+    assert now.obstacles(limits, trials, times) == at
+
+
+def test_the_limits_that_ended_a_search_are_said() -> None:
+    now = Spending(trials=4, engine=100.0, wall=110.0, durations={0: 20.0})
+    limits = {"trials": 4.0, "wall": 120.0, "engine": 110.0}
+    assert now.words(limits, ("trials",)) == "the search ended at its limit of trials: 4 of 4"
+    assert now.words(limits, ("trials", "wall", "engine")) == (
+        "the search ended at its limit of trials: 4 of 4; "
+        "and at its wall time: 1 m 50 s of 2 m 00 s, and one more trial takes about 20.0 s; "
+        "and at its engine time: 1 m 40 s of 1 m 50 s, and one more trial takes about 20.0 s"
     )
-    assert found.trials == 1
-    assert found.engine == pytest.approx(72.0)
-    assert found.wall == pytest.approx(72.0)
-    assert found.typical() == pytest.approx(36.0)
-    assert spent([], [], session=5.0).typical(default=7.0) == 7.0

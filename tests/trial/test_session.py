@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 
 from tests.fakes.world import World
+from tuner.daemon.view import Views
 from tuner.errors import NothingFeasible, SpaceError, StateUnusable, TelemetryLost, UserError
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
-from tuner.store.rows import StudyRow
+from tuner.store.rows import Origin, StudyRow
 from tuner.store.stages import Stage
 from tuner.telemetry.detect import Detection
 from tuner.telemetry.samples import NoDevices
 from tuner.trial.entry import enter_study, study_folder
 from tuner.trial.events import Happening
+from tuner.trial.known import KnownTrials
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 
@@ -189,3 +191,43 @@ def test_what_looks_at_the_devices_is_closed_wherever_getting_ready_fails(
             work(ledger, row, watchers=[], wishes=Wishes())
         assert ledger.study("fake").status == "failed"
     assert len(closed) == 1
+
+
+@pytest.mark.slow
+def test_the_finals_take_nothing_of_the_searchs_time(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "budget": {"trials": 2, "wall": "1h", "engine": "1h"},
+        "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 2}},
+        "first": [{"seqs": 4, "batch": 4096}],
+    }
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, tmp_path, **changes)
+        assert work(ledger, row, watchers=[], wishes=Wishes()) is not None
+        finals = [t for t in ledger.trials(row.id) if t.origin is Origin.REPEAT]
+        now = KnownTrials(ledger, row.id).spending(0.0)
+        # Room for the search to go on, and far less than the finals took.
+        room = 3 * now.typical()
+        assert len(finals) * now.typical() > room
+        wishes = Wishes(budget={"trials": 3, "wall": now.wall + room, "engine": now.engine + room})
+        work(ledger, row, watchers=[], wishes=wishes)
+        ran = [t for t in ledger.trials(row.id) if t.launched and t.repeats is None]
+        assert len(ran) == 3
+        (*_, over) = ledger.events(row.id, kinds=["search_over"])
+        assert over.data["at"] == ["trials"]
+
+
+@pytest.mark.slow
+def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"budget": {"trials": 1, "wall": "1ms"}}
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, tmp_path, **changes)
+        for wishes, at in (
+            (Wishes(), ["trials", "wall"]),
+            (Wishes(budget={"trials": 40}), ["wall"]),
+        ):
+            work(ledger, row, watchers=[], wishes=wishes)
+            (*_, over) = ledger.events(row.id, kinds=["search_over"])
+            assert over.data["at"] == at
+            assert "wall time" in over.data["text"]
+        shown = Views(ledger, None).detail(ledger.study("fake"))
+        assert shown.search_over == over.data

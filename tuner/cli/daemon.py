@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tuner.cli.arguments import StudyName
+from tuner.cli.arguments import MostEngine, MostTrials, MostWall, StudyName, limits_given
 from tuner.cli.complete import study_names
 
 app = typer.Typer(no_args_is_help=True, help="Start, stop and look at the daemon.")
@@ -67,7 +67,7 @@ def _tell(state: Path, study: str, what: str, *, as_json: bool) -> None:
             typer.echo(said)
 
 
-def queue(
+def queue(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
     study: Annotated[
         str | None,
@@ -80,7 +80,9 @@ def queue(
         str | None,
         typer.Option(help="Move it right before this one.", autocompletion=study_names),
     ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Its most trials from now on.")] = None,
+    trials: MostTrials = None,
+    wall: MostWall = None,
+    engine: MostEngine = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what runs and what waits, or change a study's place.
@@ -92,8 +94,9 @@ def queue(
     from tuner.daemon.client import Client
     from tuner.errors import UserError
 
-    changes = {"priority": priority, "before": before, "budget": {"trials": trials}}
-    if study is None and (priority, before, trials) != (None, None, None):
+    limits = limits_given(trials, wall, engine)
+    changes = {"priority": priority, "before": before, "budget": limits}
+    if study is None and (limits or priority is not None or before is not None):
         raise UserError("which study is meant?", mend="name it: tuner queue STUDY …")
     with Client(context.obj) as client:
         if study is not None:

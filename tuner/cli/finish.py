@@ -38,6 +38,9 @@ def finish(study: dict[str, Any], trials: list[dict[str, Any]], console: Console
         )
     else:
         console.print(conclusion(study, decision))
+    if over := study.get("search_over"):
+        said = _ended(study["study"], over)
+        console.print(said, highlight=False, soft_wrap=True, markup=False, emoji=False)
     delivered = study["delivered"] or {}
     for label, name in (("deploy it:  ", "export"), ("the report: ", "report")):
         if delivered.get(name):
@@ -85,6 +88,18 @@ def _unmeasured(study: dict[str, Any], baseline: int) -> str:
         "The baseline stands: no finalist was measured in turns with it. Trial "
         f"{best['trial']} scored best in the search; `tuner compare {pair}` measures the two in turns."
     )
+
+
+_MORE = {"trials": "--trials N", "wall": "--wall TIME", "engine": "--engine TIME"}
+
+
+def _ended(study: str, over: dict[str, Any]) -> str:
+    """Why the search ended, and how it goes on where a limit ended it."""
+    if not over.get("text"):  # by an earlier tuner, which did not say it
+        return f"The search ended after {over['trials']} trials."
+    text = over["text"][:1].upper() + over["text"][1:]
+    more = " ".join(_MORE[name] for name in over["at"])
+    return f"{text}. More: tuner resume {study} {more}" if more else f"{text}."
 
 
 def _percent(ratio: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tuner.cli.complete import study_names
+from tuner.cli.arguments import MostEngine, MostTrials, MostWall, StudyName, limits_given
 
 if TYPE_CHECKING:
     from tuner.spec import SearchSpace
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 IDLE_EXIT = 600.0
 """Seconds without work after which a daemon ends that ``tuner run`` has started by itself."""
 
-_Trials = Annotated[
-    int | None, typer.Option(min=1, help="Most trials, in place of the space's own budget.")
-]
 _Foreground = Annotated[
     bool, typer.Option("--foreground", help="Work on it here, without a daemon; Ctrl-C stops it.")
 ]
@@ -36,7 +33,9 @@ _Json = Annotated[
 def run(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
     space: Annotated[Path, typer.Argument(help="The search space.", metavar="SPACE")],
-    trials: _Trials = None,
+    trials: MostTrials = None,
+    wall: MostWall = None,
+    engine: MostEngine = None,
     priority: Annotated[
         int | None, typer.Option(min=-100, max=100, help="Higher goes first in the queue.")
     ] = None,
@@ -74,6 +73,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     check_models(wanted)
     check_port(wanted)
     only = devices.split(",") if devices else None
+    limits = limits_given(trials, wall, engine)
     if foreground:
         from tuner.store.ledger import Ledger
         from tuner.store.queue import Queue
@@ -83,14 +83,14 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         with Ledger(context.obj, write=True) as ledger:
             row = enter_study(ledger, wanted, space, migrate=migrate)
             Queue(ledger).put(row.id, stood=str(Path.cwd()), devices=lent)
-            _work(ledger, row.name, trials)
+            _work(ledger, row.name, limits)
         return
     body: dict[str, Any] = {
         "space": wanted.text,
         "origin": str(space.resolve()),
         "stood": str(Path.cwd()),
         "migrate": migrate,
-        "budget": {"trials": trials},
+        "budget": limits,
         "priority": priority,
         "devices": only,
         "secrets": _secrets(wanted),
@@ -98,35 +98,36 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
     _hand_over(context.obj, "/v1/studies", body, detach=detach, as_json=as_json)
 
 
-def resume(
+def resume(  # noqa: PLR0913, PLR0917 - one for each option
     context: typer.Context,
-    study: Annotated[
-        str,
-        typer.Argument(help="The study's name.", metavar="STUDY", autocompletion=study_names),
-    ],
-    trials: _Trials = None,
+    study: StudyName,
+    trials: MostTrials = None,
+    wall: MostWall = None,
+    engine: MostEngine = None,
     foreground: _Foreground = False,
     detach: _Detach = False,
     as_json: _Json = False,
 ) -> None:
     """Go on with a study, perhaps with more budget.
 
-    It was stopped, paused, killed or interrupted, or it is over and gets more trials.
+    It was stopped, paused, killed or interrupted, or it is over and its search gets more trials
+    and more time: all limits that it ended at must be raised.
 
-    Example: tuner resume local-cpu --trials 40
+    Example: tuner resume local-cpu --trials 40 --wall 30m
     """
     from tuner.store.ledger import Ledger
 
+    limits = limits_given(trials, wall, engine)
     if foreground:
         _refuse({"--detach": detach, "--json": as_json})
         with Ledger(context.obj, write=True) as ledger:
-            _work(ledger, study, trials)
+            _work(ledger, study, limits)
         return
     from tuner.trial.entry import stored_space
 
     with Ledger(context.obj, write=False) as reader:
         secrets = _secrets(stored_space(reader, reader.study(study)))
-    body = {"budget": {"trials": trials}, "secrets": secrets}
+    body = {"budget": limits, "secrets": secrets}
     _hand_over(context.obj, f"/v1/studies/{study}/resume", body, detach=detach, as_json=as_json)
 
 
@@ -191,7 +192,7 @@ def _secrets(space: SearchSpace) -> dict[str, str]:
     return {name: os.environ[name] for name in secret_names(space) if name in os.environ}
 
 
-def _work(ledger: Ledger, name: str, trials: int | None) -> None:
+def _work(ledger: Ledger, name: str, given: dict[str, float]) -> None:
     from tuner.cli.finish import finish
     from tuner.cli.live import watching, wide_console
     from tuner.cli.view import StudyView, limits
@@ -205,7 +206,7 @@ def _work(ledger: Ledger, name: str, trials: int | None) -> None:
 
     row = ledger.study(name)
     console = wide_console()
-    wishes = Wishes(budget={"trials": trials} if trials else {})
+    wishes = Wishes(budget=given)
     view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
     # Whatever comes of it here, a daemon that starts later is not to go on with it by itself.
     queue = Queue(ledger)

@@ -129,6 +129,9 @@ class StudyView:
     def _on_finalists(self, what: Happening) -> None:
         self.finals = self.round = what.data["starts"]
 
+    def _on_search_over(self, what: Happening) -> None:
+        self._keep(what.data["text"])
+
     def _on_note(self, what: Happening) -> None:
         self._keep(what.data["text"])
 

@@ -37,10 +37,10 @@ class Budget(Given):
         None, description="Most trials, the baseline included."
     )
     wall: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
-        None, description="Most seconds of work."
+        None, description="Most seconds of work on the search."
     )
     engine: Annotated[float, Field(gt=0, le=1e9)] | None = Field(
-        None, description="Most seconds with an engine up or starting."
+        None, description="Most seconds of the search with an engine up or starting."
     )
 
     def given(self) -> dict[str, float]:
@@ -145,7 +145,9 @@ class Spent(BaseModel):
     """What a study has spent."""
 
     trials: int
-    engine: float = Field(description="Seconds with an engine up or starting.")
+    engine: float = Field(
+        description="Seconds of the search with an engine up or starting; the finalists' are not in it."
+    )
     typical: float = Field(description="Seconds that a trial takes: the median.")
 
 
@@ -168,6 +170,9 @@ class StudyDetail(StudySummary):
     current: CurrentTrial | None
     levels: list[dict[str, Any]] = Field(
         description="How far each cheaper level agrees with the real one, as far as it was said."
+    )
+    search_over: dict[str, Any] | None = Field(
+        description="How the search ended, once it did: trials, the limits it ended at, and text."
     )
     decision: dict[str, Any] | None
     delivered: dict[str, str | None] | None = Field(

@@ -19,7 +19,7 @@ from tuner.errors import TunerError
 from tuner.search.keys import key
 from tuner.spec import SearchSpace
 from tuner.store.ledger import Ledger
-from tuner.store.overview import Overview, overview, seconds_by_trial
+from tuner.store.overview import Overview, overview, searched, seconds_by_trial
 from tuner.store.queue import Entry, Queue
 from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import engine_seconds, stage_seconds
@@ -101,6 +101,7 @@ class Views:
             **_allowed(ledger, row, entry),
             origin=row.origin,
             spent=_spent(ledger, row.id, found),
+            search_over=_search_over(ledger, row.id),
             verdicts=found.verdicts,
             baseline=_baseline(ledger, row.id),
             margins=margins(ledger.trial(row.id, found.best[0])) if found.best else {},
@@ -157,7 +158,16 @@ def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, An
 def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:
     seconds: Mapping[int, float] = seconds_by_trial(ledger, study)
     typical = statistics.median(seconds.values()) if seconds else 0.0
-    return Spent(trials=found.launched, engine=sum(seconds.values()), typical=typical)
+    mine = searched(ledger, study)
+    engine = sum(spent for number, spent in seconds.items() if number in mine)
+    return Spent(trials=found.launched, engine=engine, typical=typical)
+
+
+def _search_over(ledger: Ledger, study: int) -> dict[str, Any] | None:
+    """How the search ended, as far as the work in hand or the last one came to that."""
+    said = ledger.events(study, kinds=["search_over", "study"])
+    last = [e for e in said if e.kind == "search_over" or e.data["status"] == "running"]
+    return last[-1].data if last and last[-1].kind == "search_over" else None
 
 
 def _baseline(ledger: Ledger, study: int) -> dict[str, Any] | None:

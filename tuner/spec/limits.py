@@ -17,9 +17,9 @@ class Budget(Strict):
     trials: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """Most trials, the baseline included, the finalists' measurements not."""
     wall: Seconds | None = None
-    """Most wall time of the search, from its first trial on."""
+    """Most wall time of the search, from its first trial on, the finalists' measurements not included."""
     engine: Seconds | None = None
-    """Most time with an engine up or starting, in all trials together."""
+    """Most time with an engine up or starting, in all trials of the search together."""
 
     @model_validator(mode="after")
     def _one(self) -> Budget:

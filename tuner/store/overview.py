@@ -163,20 +163,40 @@ def seconds_by_trial(ledger: Ledger, study: int, *, after: int = -1) -> dict[int
     return {number: float(seconds) for number, seconds in rows}
 
 
-def worked_seconds(ledger: Ledger, study: int) -> float:
-    """Seconds of work on a study, pauses between its sessions left out.
+def worked_by_trial(ledger: Ledger, study: int) -> dict[int, float]:
+    """Seconds of work on a study by the trial that they went to, pauses between sessions left out.
 
     A session begins when the study runs, and ends when it is told otherwise or runs again: a tuner
     that was killed tells nothing. It counts from the first word of a trial to the last one, so
-    neither builds nor waiting for devices are in it.
+    neither builds nor waiting for devices are in it. The time between two words goes to the trial
+    of the second one.
     """
     rows = ledger.db.rows(
         "WITH said AS ("
         "  SELECT id, at, number, SUM(kind='study') OVER (ORDER BY id) AS part,"
         "  CASE kind WHEN 'study' THEN json_extract(data, '$.status') END AS status"
-        "  FROM events WHERE study=?)"
-        "SELECT part, MAX(status) AS status, MAX(CASE WHEN number IS NOT NULL THEN at END)"
-        " - MIN(CASE WHEN number IS NOT NULL THEN at END) FROM said GROUP BY part",
+        "  FROM events WHERE study=?),"
+        " words AS ("
+        "  SELECT number, part, at - LAG(at) OVER (PARTITION BY part ORDER BY id) AS seconds"
+        "  FROM said WHERE number IS NOT NULL)"
+        "SELECT number, SUM(MAX(0.0, seconds)) FROM words"
+        " WHERE seconds IS NOT NULL AND part IN (SELECT part FROM said WHERE status='running')"
+        " GROUP BY number",
         (study,),
     )
-    return sum(max(0.0, seconds or 0.0) for _, status, seconds in rows if status == "running")
+    return {number: float(seconds) for number, seconds in rows}
+
+
+def searched(ledger: Ledger, study: int) -> frozenset[int]:
+    """Numbers of the trials whose time the search pays for: its points, and the baseline's repeats before it.
+
+    What comes after the search is not among them: rivals and finalists that are measured again, a
+    finalist without what did nothing. Neither is what was asked for by hand, nor history.
+    """
+    rows = ledger.db.rows(
+        "SELECT number FROM trials WHERE study=?1 AND history IS NULL AND (origin IN (?2, ?3, ?4)"
+        " OR (origin=?5 AND block IS NULL"
+        "  AND repeats IN (SELECT number FROM trials WHERE study=?1 AND origin=?2)))",
+        (study, Origin.BASELINE, Origin.FIRST, Origin.SEARCH, Origin.REPEAT),
+    )
+    return frozenset(number for (number,) in rows)

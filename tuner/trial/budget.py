@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.store.rows import ON_PURPOSE, Transition, TrialRow
+from tuner.quantity import format_seconds
+from tuner.store.rows import Transition, TrialRow
 from tuner.store.stages import RECOVERY, Stage, is_running
+
+NAMES = {"trials": "limit of trials", "wall": "wall time", "engine": "engine time"}
+"""What each limit is called; the options that raise them have the names of their keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a study has spent.
+    """What the search of a study has spent; what follows it, and what is run by hand, is not in it.
 
     Attributes:
         trials: Trials for which an engine was started, those that ran again on purpose not counted.
         engine: Seconds in which an engine was up or starting.
         wall: Seconds of work, pauses between sessions left out.
-        durations: Seconds of each trial that started an engine, by number.
+        durations: Seconds of each trial that started an engine, by number; of all trials.
     """
 
     trials: int
@@ -31,28 +35,49 @@ class Spending:
         """Seconds that a trial takes: the median over all that started an engine, failed ones too."""
         return statistics.median(self.durations.values()) if self.durations else default
 
+    def obstacles(self, limits: Mapping[str, float], trials: int, times: int) -> tuple[str, ...]:
+        """The limits that so many more trials, or the time of so many, do not fit into.
 
-def spent(
-    trials: Sequence[TrialRow], transitions: Sequence[Transition], *, session: float
-) -> Spending:
-    """Add up a study's ledger.
+        Args:
+            limits: What may be spent, by kind.
+            trials: How many trials.
+            times: How many trials there must be time for.
+        """
+        more = times * self.typical()
+        needed = {
+            "trials": self.trials + trials,
+            "wall": self.wall + more,
+            "engine": self.engine + more,
+        }
+        return tuple(name for name, limit in limits.items() if needed[name] > limit)
+
+    def words(self, limits: Mapping[str, float], obstacles: Sequence[str]) -> str:
+        """Which limits ended the search, and how much of them is spent, in a sentence."""
+        typical = format_seconds(self.typical())
+        spent = {
+            "trials": f"{self.trials} of {limits.get('trials', 0):.0f}",
+            "wall": f"{_of(self.wall, limits.get('wall'))}, and one more trial takes about {typical}",
+            "engine": f"{_of(self.engine, limits.get('engine'))}, and one more trial takes about {typical}",
+        }
+        ends = "; and at its ".join(f"{NAMES[name]}: {spent[name]}" for name in obstacles)
+        return f"the search ended at its {ends}"
+
+
+def _of(seconds: float, limit: float | None) -> str:
+    return f"{format_seconds(seconds)} of {format_seconds(limit or 0.0)}"
+
+
+def durations(trials: Sequence[TrialRow], transitions: Sequence[Transition]) -> dict[int, float]:
+    """Seconds of each trial that started an engine, by number.
 
     Args:
         trials: All trials of the study.
         transitions: All their transitions, in order.
-        session: Seconds of work on the study, in all its sessions.
     """
     steps: dict[int, list[Transition]] = {}
     for step in transitions:
         steps.setdefault(step.number, []).append(step)
-    durations = {t.number: engine_seconds(steps.get(t.number, [])) for t in trials if t.launched}
-    engine = sum(durations.values())
-    return Spending(
-        trials=sum(t.launched and t.origin not in ON_PURPOSE for t in trials),
-        engine=engine,
-        wall=max(engine, session),
-        durations=durations,
-    )
+    return {t.number: engine_seconds(steps.get(t.number, [])) for t in trials if t.launched}
 
 
 def engine_seconds(steps: Sequence[Transition]) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tuner.search.keys import key
 from tuner.store.ledger import Ledger
-from tuner.store.overview import seconds_by_trial, worked_seconds
+from tuner.store.overview import searched, seconds_by_trial, worked_by_trial
 from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending
@@ -30,7 +30,8 @@ class KnownTrials:
         self._seconds: dict[int, float] = {}
         self._taken: set[str] = set()
         self._over = -1  # up to this number all are told
-        self._earlier = worked_seconds(ledger, study)
+        mine, worked = searched(ledger, study), worked_by_trial(ledger, study)
+        self._earlier = sum(seconds for number, seconds in worked.items() if number in mine)
 
     def all(self) -> list[TrialRow]:
         """All trials in the order of their numbers; what is over without its figures and its proof."""
@@ -52,11 +53,15 @@ class KnownTrials:
         """Those whose point came from there."""
         return [t for t in self.all() if t.origin is origin]
 
+    def searched(self) -> frozenset[int]:
+        """Numbers of the trials whose time the search pays for."""
+        return searched(self._ledger, self._study)
+
     def spending(self, session: float) -> Spending:
         """What the study has spent.
 
         Args:
-            session: Seconds since the worker took the study up.
+            session: Seconds of the search since the worker took the study up.
         """
         trials = self.all()
         unknown = [t.number for t in trials if t.launched and t.number not in self._seconds]
@@ -70,7 +75,8 @@ class KnownTrials:
             for t in trials
             if t.launched
         }
-        engine = sum(durations.values())
+        mine = self.searched()
+        engine = sum(seconds for number, seconds in durations.items() if number in mine)
         return Spending(
             trials=sum(t.launched and t.origin not in ON_PURPOSE for t in trials),
             engine=engine,

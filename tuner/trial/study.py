@@ -85,6 +85,7 @@ class StudyRunner:
         self._shadow = shadow or Shadow(study, StepProxy(study))
         self._ordering = Ordering(study, self._shadow)
         self._began = time.monotonic()
+        self._beside = 0.0
         self._sampler = self._new_sampler()
         self._restored = False
 
@@ -204,8 +205,21 @@ class StudyRunner:
                 self._offer(Origin.FIRST, written, chosen)
 
     def _search(self) -> None:
+        ended = self._search_points()
+        if ended is None or self._stopped:
+            return
+        at, text = ended
+        self._study.voice.say("search_over", trials=len(self._trials()), at=list(at), text=text)
+        self._say_levels()
+
+    def _search_points(self) -> tuple[tuple[str, ...], str] | None:
+        """Search; at which limits it ended, and in words why. None when it was told to end."""
         rejected = 0
-        while not self._stopped and not self._spent_out() and rejected < _MAX_REJECTIONS:
+        while not self._stopped:
+            if at := self._obstacles():
+                return at, self.spending().words(self._limits, at)
+            if rejected >= _MAX_REJECTIONS:
+                return (), f"the search ended after {rejected} points in a row that cannot run"
             held = self._climbing.next_up(self._trials())
             if held is not None and self._turn_of_held():
                 self._climb(held)
@@ -214,13 +228,12 @@ class StudyRunner:
                 self._sampler, len(self._trials()), self._known.taken(), self._is_last
             )
             if self._study.wishes.ending:  # meanwhile
-                return
+                return None
             if found is None and held is not None:
                 self._climb(held)
                 continue
             if found is None:
-                self._study.voice.say("note", text="every point of the space was tried")
-                break
+                return (), "the search ended: every point of the space was tried"
             chosen = found.assignment
             ran = self._offer(
                 Origin.SEARCH,
@@ -229,9 +242,7 @@ class StudyRunner:
                 found.beside,
             )
             rejected = 0 if ran else rejected + 1
-        if not self._stopped:
-            self._study.voice.say("search_over", trials=len(self._trials()))
-            self._say_levels()
+        return None
 
     def _turn_of_held(self) -> bool:
         """Whether it is the turn of a point that was held and may climb now: after each new point."""
@@ -321,12 +332,14 @@ class StudyRunner:
             self._study.voice.say(
                 "plan", trial.number, origin=str(trial.origin), params=trial.params
             )
+        began = time.monotonic()
         trial = self._runner.run(trial)
         if trial.verdict == CANCELLED and self._study.cancelled.is_set():
             trial = self._study.ledger.advance(trial, Stage.PLANNED)
-        if trial.stage is Stage.PLANNED:
-            return
-        self._tell(trial)
+        if trial.stage is not Stage.PLANNED:
+            self._tell(trial)
+        if trial.number not in self._known.searched():
+            self._beside += time.monotonic() - began
 
     def _tell(self, trial: TrialRow) -> None:
         """Tell a verified trial: to the ledger, and where it teaches to the sampler. Once."""
@@ -436,8 +449,12 @@ class StudyRunner:
         return self._known.all()
 
     def spending(self) -> Spending:
-        """What the study has spent so far."""
-        return self._known.spending(time.monotonic() - self._began)
+        """What the search has spent so far."""
+        return self._known.spending(time.monotonic() - self._began - self._beside)
+
+    @property
+    def _limits(self) -> dict[str, float]:
+        return self._study.wishes.limits(self._study.space.budget)
 
     def _spent_out(self, leave: int = 0) -> bool:
         """Whether one more trial does not fit into the budget.
@@ -445,26 +462,19 @@ class StudyRunner:
         Args:
             leave: For how many trials more there must then still be time.
         """
+        return bool(self._obstacles(leave))
+
+    def _obstacles(self, leave: int = 0) -> tuple[str, ...]:
+        """The limits that one more trial does not fit into."""
         now = self.spending()
         self._study.voice.say(
             "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=now.typical()
         )
-        return not self._fit(now, 1, 1 + leave)
+        return now.obstacles(self._limits, 1, 1 + leave)
 
     def _is_last(self) -> bool:
         """Whether one more trial fits into the budget, and no second one."""
-        return not self._fit(self.spending(), 2, 2)
-
-    def _fit(self, now: Spending, trials: int, times: int) -> bool:
-        """Whether so many trials, and the time of so many, are left."""
-        limits = self._study.wishes.limits(self._study.space.budget)
-        more = times * now.typical()
-        needed = {
-            "trials": now.trials + trials,
-            "wall": now.wall + more,
-            "engine": now.engine + more,
-        }
-        return all(needed[name] <= limit for name, limit in limits.items())
+        return bool(self.spending().obstacles(self._limits, 2, 2))
 
 
 def told_history(trials: Sequence[TrialRow]) -> list[Told]:

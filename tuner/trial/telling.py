@@ -24,7 +24,7 @@ from tuner.spec import Context, SearchSpace, axes, describe
 from tuner.spec.context import Hardware
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, StudyRow, TrialRow
-from tuner.trial.budget import spent, stage_seconds
+from tuner.trial.budget import durations, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
 from tuner.trial.profiled import step_profile
@@ -53,7 +53,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         study=row,
         trials=trials,
         decision=decision,
-        durations=spent(trials, steps, session=0.0).durations,
+        durations=durations(trials, steps),
         stages=_stages(steps),
         importance={} if space is None or context is None else shares(space, context, trials),
         space=() if space is None or context is None else describe(space, context),

@@ -149,7 +149,8 @@ def _happened(event: Event) -> str:
     data = event.data
     match event.kind:
         case "search_over":
-            text = f"the search is over after {data.get('trials')} trials"
+            over = f"the search is over after {data.get('trials')} trials"
+            text = str(data.get("text", over))
         case "finalists":
             text = f"finalists {data.get('numbers')}: {data.get('starts')} more starts, in turns with the baseline"
         case "simpler":

@@ -142,7 +142,7 @@ export function happening({ kind, number: trial, data }) {
     case "quarantine": return `in quarantine: ${data.reason}`;
     case "note": return data.text;
     case "gate": return data.point === undefined ? data.text : `trial ${trial}: ${data.text}`;
-    case "search_over": return `the search is over after ${data.trials} trials`;
+    case "search_over": return data.text ?? `the search is over after ${data.trials} trials`;
     case "finalists": return `finalists: ${data.numbers.join(", ")}; ${data.starts} starts follow`;
     case "decision": return data.clear ? `trial ${data.winner} wins` : "no clear winner";
     case "delivered": return data.export ? "report and export were written" : "the report was written";
