@@ -137,6 +137,11 @@ def test_limits_count_in_the_foreground(world: World, monkeypatch: pytest.Monkey
         done = tuner(world, command, target, "--foreground", *LIMITS)
         assert done.exit_code == 0, done.output
         assert found[-1] == {"trials": 40, "wall": 5400.0, "engine": 90.0}
+    tuner(world, "resume", "fake", "--foreground", "--trials", "50")
+    tuner(world, "resume", "fake", "--foreground")
+    assert found[-1] == {"trials": 50, "wall": 5400.0, "engine": 90.0}  # they stay
+    tuner(world, "run", str(world.space), "--foreground")
+    assert found[-1] == {"trials": 2}  # what the search space says
 
 
 @pytest.mark.parametrize("command", ["run", "resume", "queue"])

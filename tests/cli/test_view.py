@@ -33,6 +33,18 @@ def test_the_time_left_falls_to_nothing_with_the_last_planned_start() -> None:
     assert [repeat(seen, n) for n in (5, 6, 7)] == [20.0, 10.0, 0.0]
 
 
+def test_raised_limits_count_at_once_and_the_search_comes_before_the_finals() -> None:
+    seen = view()
+    seen.hear(Happening("finalists", None, {"starts": 3, "numbers": [1], "rounds": 2}, 0.0))
+    assert seen.seconds_left == 30.0
+    seen.hear(Happening("search_again", None, {"limits": {}, "text": "it goes on"}, 0.0))
+    spent = {"typical": 10.0, "trials": 4, "engine": 40.0, "wall": 40.0}
+    limits = {"trials": 9.0, "wall": 60.0}
+    seen.hear(Happening("budget", None, {**spent, "limits": limits}, 0.0))
+    assert seen.seconds_left == 20.0 + 80.0  # the wall, and then the finals
+    assert seen.notes == ["it goes on"]
+
+
 def test_a_round_more_counts_again() -> None:
     seen = view()
     seen.hear(Happening("finalists", None, {"starts": 2, "numbers": [1], "rounds": 2}, 0.0))

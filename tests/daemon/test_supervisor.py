@@ -6,11 +6,16 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.daemon.conftest import Keeper, body, of_folder, tuner, until, wait_for
+from tests.fakes.ledgers import fill
 from tests.fakes.world import World
+from tuner.daemon.books import Books
+from tuner.daemon.staff import Task, Worker
+from tuner.daemon.supervisor import Supervisor
 from tuner.errors import StateUnusable, StudyConflict, UserError
 from tuner.store.ledger import Ledger
 
@@ -106,6 +111,28 @@ def test_more_budget_reaches_a_running_study(keeper: Keeper, world: Make) -> Non
         found = until(client, "fake", "finished")
         assert found["limits"]["trials"] == 4
         assert found["spent"]["trials"] == 4
+
+
+def test_a_study_that_is_submitted_again_has_the_limits_that_are_said_now(
+    keeper: Keeper, world: Make
+) -> None:
+    one = world(budget={"trials": 50})
+    with keeper.start() as client:
+        client.post("/v1/studies", body(one, budget={"trials": 40, "engine": 900}))
+        wait_for(client, "fake", "stage", stage="ready")
+        client.post("/v1/studies", body(one, budget={"trials": 2}))  # it runs: its worker is told
+        found = until(client, "fake", "finished")
+        assert found["limits"] == {"trials": 2}
+        assert found["spent"]["trials"] == 2
+        done = tuner(keeper.state, "queue", "fake", "--trials", "4")
+        assert "fake is finished; go on with: tuner resume fake" in done.stderr
+        one.write_space(budget={"trials": 3})
+        client.post("/v1/studies", body(one))  # nothing is said: the search space counts
+        while client.get("/v1/studies/fake")["spent"]["trials"] < 3:
+            time.sleep(0.1)
+        found = until(client, "fake", "finished")
+        assert found["limits"] == {"trials": 3}
+        assert found["spent"]["trials"] == 3
 
 
 def test_a_changed_search_space_is_refused_with_the_difference(keeper: Keeper, world: Make) -> None:
@@ -228,3 +255,24 @@ def test_nothing_feasible_is_exit_3(keeper: Keeper, world: Make) -> None:
     done = tuner(keeper.state, "run", str(world(score=score, budget={"trials": 1}).space))
     assert done.returncode == 3, done.stderr
     assert "no trial passed the gates" in done.stdout
+
+
+def test_a_study_that_is_over_can_be_wanted_again_before_its_worker_has_gone(
+    tmp_path: Path,
+) -> None:
+    books = Books(tmp_path / "state", write=True)
+    try:
+        with books.write() as (ledger, queue):
+            row = fill(ledger, "one", trials=1)
+            queue.put(row.id, stood="/")
+        nobody: Any = None
+        supervisor = Supervisor(books, nobody, nobody)
+        task = Task(row.id, row.name, tmp_path, "/", {}, {}, None, ())
+        supervisor._workers[row.id] = Worker(task, lambda _: None)
+        supervisor.resume(row)
+        supervisor._settle(task, 0)
+        with books.write() as (ledger, queue):
+            assert ledger.study("one").status == "queued"
+            assert queue.entry(row.id).deaths == 0
+    finally:
+        books.close()

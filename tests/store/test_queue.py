@@ -33,13 +33,13 @@ def test_the_first_one_in_goes_first_and_what_is_submitted_again_keeps_its_place
         queue.put(one, stood="/b", priority=0, devices=("GPU-1",))
         assert order(queue) == [two, one]
         queue.want(two, "stop")
-        again = queue.put(two, stood="/c", budget={"wall": 60.0})
+        again = queue.put(two, stood="/c")
         assert order(queue) == [two, one]
-        assert (again.wanted, again.budget, again.stood) == (
-            "run",
-            {"trials": 5, "wall": 60.0},
-            "/c",
-        )
+        assert (again.wanted, again.budget, again.stood) == ("run", {"trials": 5}, "/c")
+        assert queue.allow(two, {"wall": 60.0}).budget == {"trials": 5, "wall": 60.0}
+        # A budget is given whole: what is not in it is up to the search space again.
+        assert queue.put(two, stood="/c", budget={"wall": 9.0}).budget == {"wall": 9.0}
+        assert queue.put(two, stood="/c", budget={}).budget == {}
         assert queue.entry(one).devices == ("GPU-1",)
 
 

@@ -12,7 +12,7 @@ from tuner.errors import NothingFeasible, SpaceError, StateUnusable, TelemetryLo
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
-from tuner.store.rows import Origin, StudyRow
+from tuner.store.rows import POINTS, Origin, StudyRow
 from tuner.store.stages import Stage
 from tuner.telemetry.detect import Detection
 from tuner.telemetry.samples import NoDevices
@@ -170,7 +170,9 @@ def test_a_secret_must_be_there_before_anything_starts(
         assert not ledger.trials(row.id)
 
 
-@pytest.mark.parametrize("place", ["detect_hardware", "_model", "Study", "needed", "hold_devices"])
+@pytest.mark.parametrize(
+    "place", ["detect_hardware", "served_model", "Study", "needed", "hold_devices"]
+)
 def test_what_looks_at_the_devices_is_closed_wherever_getting_ready_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
@@ -210,7 +212,7 @@ def test_the_finals_take_nothing_of_the_searchs_time(tmp_path: Path) -> None:
         assert len(finals) * now.typical() > room
         wishes = Wishes(budget={"trials": 3, "wall": now.wall + room, "engine": now.engine + room})
         work(ledger, row, watchers=[], wishes=wishes)
-        ran = [t for t in ledger.trials(row.id) if t.launched and t.repeats is None]
+        ran = [t for t in ledger.trials(row.id) if t.launched and t.origin in POINTS]
         assert len(ran) == 3
         (*_, over) = ledger.events(row.id, kinds=["search_over"])
         assert over.data["at"] == ["trials"]
@@ -231,3 +233,33 @@ def test_the_limit_that_is_in_the_way_is_named(tmp_path: Path) -> None:
             assert "wall time" in over.data["text"]
         shown = Views(ledger, None).detail(ledger.study("fake"))
         assert shown.search_over == over.data
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("when", ["finalists", "delivered"])
+def test_more_budget_after_the_search_takes_the_search_up_again(tmp_path: Path, when: str) -> None:
+    wishes = Wishes()
+    heard: list[str] = []
+
+    def more(what: Happening) -> None:
+        heard.append(what.kind)
+        if what.kind == when:
+            wishes.allow({"trials": 3})
+
+    changes: dict[str, Any] = {
+        "budget": {"trials": 2},
+        "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 1}},
+        "first": [{"seqs": 4, "batch": 4096}],
+    }
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, tmp_path, **changes)
+        assert work(ledger, row, watchers=[more], wishes=wishes) is not None
+        trials = ledger.trials(row.id)
+        assert ledger.study("fake").status == "finished"
+        assert Views(ledger, None).detail(row).search_over is not None
+    assert [t.number for t in trials if t.origin is Origin.SEARCH]
+    assert sum(t.launched and t.origin in POINTS for t in trials) == 3
+    course = [kind for kind in heard if kind in {"search_over", "finalists", "delivered"}]
+    assert course[0] == "search_over"
+    assert course.count("search_over") == 2
+    assert course[-1] == "delivered"

@@ -87,7 +87,7 @@ def queue(  # noqa: PLR0913, PLR0917 - one for each option
 ) -> None:
     """Show what runs and what waits, or change a study's place.
 
-    Its budget can be changed, too, also while it runs.
+    Its budget can be changed, too, also while it runs. A study that is over takes it up with `tuner resume`.
 
     Example: tuner queue local-cpu --priority 5 --trials 60
     """
@@ -102,7 +102,9 @@ def queue(  # noqa: PLR0913, PLR0917 - one for each option
         if study is not None:
             client.get(f"/v1/studies/{study}")  # without a daemon, too: the name may be wrong
             client.want()
-            client.patch(f"/v1/studies/{study}", changes)
+            status = client.patch(f"/v1/studies/{study}", changes)["status"]
+            if status not in {"running", "queued"}:
+                typer.echo(f"study {study} is {status}; go on with: tuner resume {study}", err=True)
         found = [s for s in client.get("/v1/studies") if s["status"] in {"running", "queued"}]
     found.sort(key=lambda s: (s["status"] != "running", s["place"] or 0))
     if as_json:

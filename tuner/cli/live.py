@@ -169,7 +169,7 @@ class PlainLines:
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
                 return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
-            case "note" | "gate" | "search_over":
+            case "note" | "gate" | "search_over" | "search_again":
                 return in_line(what.number, data)
             case _:
                 return None

@@ -82,7 +82,7 @@ def run(  # noqa: PLR0913, PLR0917 - one for each option
         lent = _lent(only)
         with Ledger(context.obj, write=True) as ledger:
             row = enter_study(ledger, wanted, space, migrate=migrate)
-            Queue(ledger).put(row.id, stood=str(Path.cwd()), devices=lent)
+            Queue(ledger).put(row.id, stood=str(Path.cwd()), budget=limits, devices=lent)
             _work(ledger, row.name, limits)
         return
     body: dict[str, Any] = {
@@ -206,12 +206,14 @@ def _work(ledger: Ledger, name: str, given: dict[str, float]) -> None:
 
     row = ledger.study(name)
     console = wide_console()
-    wishes = Wishes(budget=given)
-    view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
     # Whatever comes of it here, a daemon that starts later is not to go on with it by itself.
     queue = Queue(ledger)
     queue.want(row.id, "stop")
+    if given and queue.find(row.id) is not None:
+        queue.allow(row.id, given)
     entry = queue.find(row.id)
+    wishes = Wishes(budget={**(entry.budget if entry else {}), **given})
+    view = StudyView(name, budget=limits(stored_space(ledger, row), wishes))
     with stop_on_signals(wishes.cancelled), watching(view, console) as watcher:
         try:
             decision = work(

@@ -125,11 +125,17 @@ class StudyView:
 
     def _on_budget(self, what: Happening) -> None:
         self.spent = what.data
+        if "limits" in what.data:
+            self.budget = {**what.data["limits"], "repeats": self.budget.get("repeats", 0.0)}
 
     def _on_finalists(self, what: Happening) -> None:
         self.finals = self.round = what.data["starts"]
 
     def _on_search_over(self, what: Happening) -> None:
+        self._keep(what.data["text"])
+
+    def _on_search_again(self, what: Happening) -> None:
+        self.finals = None
         self._keep(what.data["text"])
 
     def _on_note(self, what: Happening) -> None:

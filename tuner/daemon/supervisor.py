@@ -21,7 +21,7 @@ from tuner.daemon.recovery import Leftovers
 from tuner.daemon.staff import Task, Worker
 from tuner.daemon.worker import BUSY
 from tuner.errors import ResidueFound, TunerError
-from tuner.store.queue import Entry
+from tuner.store.queue import LIMITS, Entry
 from tuner.store.rows import OPEN, StudyRow
 from tuner.trial.admission import uses_devices
 from tuner.trial.entry import stored_space, study_folder
@@ -29,6 +29,7 @@ from tuner.trial.leases import HOST, needed
 
 MAX_DEATHS = 3
 _RUNNABLE = frozenset({"queued", "running", "stopped"})
+_OVER = frozenset({"finished", "failed"})
 _LOOK_AGAIN = 5.0
 _TOLD = {"stop": "stopped", "pause": "paused"}
 
@@ -108,7 +109,9 @@ class Supervisor:
         """Let a study run, or wait for its turn."""
         with self._books.write() as (ledger, queue):
             queue.want(row.id, "run")
-            if not self._tell(row.id, do="go"):
+            told = self._tell(row.id, do="go")
+            # A worker whose study is over is on its way out and takes nothing up any more.
+            if not told or ledger.study(row.name).status in _OVER:
                 ledger.set_status(row.id, "queued")
         self.wake()
 
@@ -126,6 +129,10 @@ class Supervisor:
             queue.allow(row.id, budget)
         self._tell(row.id, do="budget", budget=budget)
         self.wake()
+
+    def limit(self, row: StudyRow, limits: dict[str, float]) -> None:
+        """Tell a study's worker all the limits that hold from now on, its search space's own included."""
+        self._tell(row.id, do="budget", budget={name: limits.get(name) for name in LIMITS})
 
     def _end(self, row: StudyRow, wanted: Literal["stop", "pause"]) -> None:
         with self._books.write() as (ledger, queue):
@@ -335,6 +342,8 @@ class Supervisor:
                 ledger.set_status(task.study, "queued")  # resumed while it was ending
         if status == BUSY or row.status not in {"running", "queued"}:
             return
+        if status == 0 and row.status == "queued":
+            return  # over, and wanted again while its worker was on its way out
         try:
             self._leftovers.end(task.study)
         except ResidueFound as error:

@@ -165,8 +165,8 @@ def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:
 
 def _search_over(ledger: Ledger, study: int) -> dict[str, Any] | None:
     """How the search ended, as far as the work in hand or the last one came to that."""
-    said = ledger.events(study, kinds=["search_over", "study"])
-    last = [e for e in said if e.kind == "search_over" or e.data["status"] == "running"]
+    said = ledger.events(study, kinds=["search_over", "search_again", "study"])
+    last = [e for e in said if e.kind != "study" or e.data["status"] == "running"]
     return last[-1].data if last and last[-1].kind == "search_over" else None
 
 
@@ -179,8 +179,8 @@ def _finals(ledger: Ledger, study: int) -> int | None:
     """Starts that are left of the finals; None where those of the work in hand have not begun."""
     said = [
         event
-        for event in ledger.events(study, kinds=["finalists", "study"])
-        if event.kind == "finalists" or event.data["status"] == "running"
+        for event in ledger.events(study, kinds=["finalists", "search_again", "study"])
+        if event.kind != "study" or event.data["status"] == "running"
     ]
     if not said or said[-1].kind != "finalists":
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.store.ledger import Ledger
-from tuner.store.rows import Origin
+from tuner.store.rows import POINTS, Origin
 from tuner.store.stages import RECOVERY, Stage, is_running
 
 _RUNNING = json.dumps([str(stage) for stage in Stage if is_running(stage)])
@@ -21,7 +21,7 @@ class Overview:
     Attributes:
         trials: All trials.
         told: Those that are over.
-        launched: Those for which an engine was started, those that ran again on purpose not counted.
+        launched: Points of the search for which an engine was started.
         verdicts: How many are over with which verdict.
         best: Number and score of the best feasible trial of the search; None while there is none.
         current: Number of the trial in hand; None where none is, as in a study that does not run: what
@@ -41,8 +41,8 @@ def overview(ledger: Ledger, study: int) -> Overview:
     db = ledger.db
     ((trials, told, launched),) = db.rows(
         "SELECT COUNT(*), COALESCE(SUM(stage='told'), 0),"
-        " COALESCE(SUM(attempt>0 AND origin NOT IN (?, ?)), 0) FROM trials WHERE study=? AND history IS NULL",
-        (Origin.REPEAT, Origin.PROFILE, study),
+        " COALESCE(SUM(attempt>0 AND origin IN (?, ?, ?)), 0) FROM trials WHERE study=? AND history IS NULL",
+        (*POINTS, study),
     )
     verdicts = db.rows(
         "SELECT verdict, COUNT(*) FROM trials WHERE study=? AND stage='told' AND history IS NULL"
@@ -197,6 +197,6 @@ def searched(ledger: Ledger, study: int) -> frozenset[int]:
         "SELECT number FROM trials WHERE study=?1 AND history IS NULL AND (origin IN (?2, ?3, ?4)"
         " OR (origin=?5 AND block IS NULL"
         "  AND repeats IN (SELECT number FROM trials WHERE study=?1 AND origin=?2)))",
-        (study, Origin.BASELINE, Origin.FIRST, Origin.SEARCH, Origin.REPEAT),
+        (study, *POINTS, Origin.REPEAT),
     )
     return frozenset(number for (number,) in rows)

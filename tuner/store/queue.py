@@ -67,6 +67,13 @@ class Queue:
         """Want a study to run: at the end of the queue if it is new there, else where it was.
 
         What is not given stays as it was, but for the devices.
+
+        Args:
+            study: The study's id.
+            stood: The folder in which the person stood who submitted it.
+            priority: Higher goes first.
+            budget: All limits in place of the search space's own: those of earlier go.
+            devices: Names of the devices that it may have.
         """
         known = self.find(study)
         with self._ledger.change() as db:
@@ -76,7 +83,7 @@ class Queue:
                 "run",
                 priority if priority is not None else (known.priority if known else 0),
                 known.place if known else last + 1,
-                json.dumps({**(known.budget if known else {}), **(budget or {})}),
+                json.dumps(budget if budget is not None else known.budget if known else {}),
                 None if devices is None else json.dumps(devices),
                 stood,
             )

@@ -23,7 +23,10 @@ class Origin(enum.StrEnum):
 
 
 ON_PURPOSE = frozenset({Origin.REPEAT, Origin.PROFILE})
-"""Origins of trials that run another trial's point once more; they take nothing of a budget of trials."""
+"""Origins of trials that run another trial's point once more."""
+
+POINTS = (Origin.BASELINE, Origin.FIRST, Origin.SEARCH)
+"""Origins of the points of a search: what a budget of trials counts."""
 
 
 OPEN = frozenset({"queued", "running", "paused"})

@@ -20,7 +20,7 @@ class Spending:
     """What the search of a study has spent; what follows it, and what is run by hand, is not in it.
 
     Attributes:
-        trials: Trials for which an engine was started, those that ran again on purpose not counted.
+        trials: Points for which an engine was started.
         engine: Seconds in which an engine was up or starting.
         wall: Seconds of work, pauses between sessions left out.
         durations: Seconds of each trial that started an engine, by number; of all trials.

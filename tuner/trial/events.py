@@ -12,6 +12,7 @@ from tuner.store.ledger import Ledger
 DURABLE = frozenset(
     {
         "search_over",
+        "search_again",
         "simpler",
         "finalists",
         "decision",

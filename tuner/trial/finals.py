@@ -25,19 +25,23 @@ class Finals:
         study: The study and all that it has at hand.
         again: Measures a trial again.
         offer: Runs a point as a trial of its own.
+        search_on: Says whether the search may go on, which then comes first.
     """
 
-    def __init__(self, study: Study, *, again: Again, offer: Offer) -> None:
+    def __init__(
+        self, study: Study, *, again: Again, offer: Offer, search_on: Callable[[], bool]
+    ) -> None:
         self._study = study
         self._again = again
         self._offer = offer
+        self._search_on = search_on
 
     def contend(self) -> None:
         """Measure rivals again while that can still change which trials become finalists."""
         while (found := standing(self._trials(), self._study.space.search)).again:
             self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
             for number in found.again:
-                if self._stopped:
+                if self.left:
                     return
                 self._again(Repeat(number, None))
         self._study.voice.say("contenders", **found.as_json(), again=[])
@@ -49,7 +53,7 @@ class Finals:
         """
         found: list[int] = []
         for number in standing(self._trials(), self._study.space.search).finalists:
-            if self._stopped:
+            if self.left:
                 break
             instead = self._without_inert(number)
             if instead is not None and instead not in found:
@@ -118,13 +122,14 @@ class Finals:
             found = standings(self._trials(), finalists, rounds)
             going = [s.number for s in found if s.open]
             for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
-                if self._stopped:
+                if self.left:
                     return
                 self._again(repeat)
 
     @property
-    def _stopped(self) -> bool:
-        return self._study.wishes.ending
+    def left(self) -> bool:
+        """Whether nothing further is measured: it is told to stop, or the search may go on."""
+        return self._study.wishes.ending or self._search_on()
 
     def _trials(self) -> list[TrialRow]:
         return self._study.ledger.trials(self._study.row.id, light=True)

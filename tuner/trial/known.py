@@ -9,7 +9,7 @@ from __future__ import annotations
 from tuner.search.keys import key
 from tuner.store.ledger import Ledger
 from tuner.store.overview import searched, seconds_by_trial, worked_by_trial
-from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
+from tuner.store.rows import POINTS, Origin, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.budget import Spending
 
@@ -78,7 +78,7 @@ class KnownTrials:
         mine = self.searched()
         engine = sum(seconds for number, seconds in durations.items() if number in mine)
         return Spending(
-            trials=sum(t.launched and t.origin not in ON_PURPOSE for t in trials),
+            trials=sum(t.number in durations and t.origin in POINTS for t in trials),
             engine=engine,
             wall=max(engine, self._earlier + session),
             durations=durations,

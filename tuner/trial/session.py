@@ -155,8 +155,18 @@ def _decided(
 
 
 def _worked(study: Study) -> Decision | None:
-    """Search, decide, deliver; then look where the winner's time goes, where that is asked for."""
-    runner = StudyRunner(study)
+    """Search, decide, deliver; then look where the winner's time goes, where that is asked for.
+
+    All of it once more where meanwhile its limits were raised.
+    """
+    while True:
+        runner = StudyRunner(study)
+        decision = _delivered(study, runner)
+        if decision is None or not runner.may_go_on:
+            return decision
+
+
+def _delivered(study: Study, runner: StudyRunner) -> Decision | None:
     decision = runner.run()
     if decision is None:
         return None

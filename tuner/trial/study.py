@@ -79,13 +79,16 @@ class StudyRunner:
         self._known = KnownTrials(study.ledger, study.row.id)
         self._foresight = Foresight(study)
         self._margins = Margins(study)
-        self._finals = Finals(study, again=self.again, offer=self._offer)
+        self._finals = Finals(
+            study, again=self.again, offer=self._offer, search_on=lambda: self.may_go_on
+        )
         self._climbing = Climbing(study.ledger, study.row.id, study.space)
         self._entry = REAL
         self._shadow = shadow or Shadow(study, StepProxy(study))
         self._ordering = Ordering(study, self._shadow)
         self._began = time.monotonic()
         self._beside = 0.0
+        self._ended_at: dict[str, float] | None = None
         self._sampler = self._new_sampler()
         self._restored = False
 
@@ -118,13 +121,11 @@ class StudyRunner:
     def _run_phases(self) -> Decision | None:
         # A profile belongs to what is decided: it waits until that is known.
         self.take_up(lambda trial: trial.origin is not Origin.PROFILE)
-        for phase in (self._baseline, self._first, self._search, self._finals.contend):
-            phase()
-            if self._stopped:
-                return None
-        finalists = self._finals.finalists()
-        if not self._stopped:
-            self._finals.confirm(finalists)
+        finalists = self._search_and_confirm()
+        while self.may_go_on and not self._stopped:
+            text = "the search goes on: its limits were raised"
+            self._study.voice.say("search_again", limits=self._limits, text=text)
+            finalists = self._search_and_confirm()
         if self._stopped:
             return None
         decision = decide(self._trials(), finalists, self._study.space.search.finalists.rounds)
@@ -136,6 +137,23 @@ class StudyRunner:
                 "no trial passed the gates; `tuner trials` shows by how much each one missed them"
             )
         return decision
+
+    def _search_and_confirm(self) -> list[int]:
+        """Search, and measure the finalists; up to where it is told to stop, or may search on."""
+        for phase in (self._baseline, self._first, self._search, self._finals.contend):
+            phase()
+            if self._stopped:
+                return []
+        finalists = self._finals.finalists()
+        if not self._finals.left:
+            self._finals.confirm(finalists)
+        return finalists
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the search ended at a limit, and other limits let it go on by now."""
+        changed = self._ended_at is not None and self._ended_at != self._limits
+        return changed and not self.spending().obstacles(self._limits, 1, 1)
 
     def _restore(self) -> None:
         """Know what the ledger knows; once, before the first trial is told."""
@@ -205,6 +223,7 @@ class StudyRunner:
                 self._offer(Origin.FIRST, written, chosen)
 
     def _search(self) -> None:
+        self._ended_at = None
         ended = self._search_points()
         if ended is None or self._stopped:
             return
@@ -216,8 +235,10 @@ class StudyRunner:
         """Search; at which limits it ended, and in words why. None when it was told to end."""
         rejected = 0
         while not self._stopped:
+            limits = self._limits
             if at := self._obstacles():
-                return at, self.spending().words(self._limits, at)
+                self._ended_at = limits
+                return at, self.spending().words(limits, at)
             if rejected >= _MAX_REJECTIONS:
                 return (), f"the search ended after {rejected} points in a row that cannot run"
             held = self._climbing.next_up(self._trials())
@@ -467,10 +488,16 @@ class StudyRunner:
     def _obstacles(self, leave: int = 0) -> tuple[str, ...]:
         """The limits that one more trial does not fit into."""
         now = self.spending()
+        limits = self._limits
         self._study.voice.say(
-            "budget", trials=now.trials, wall=now.wall, engine=now.engine, typical=now.typical()
+            "budget",
+            trials=now.trials,
+            wall=now.wall,
+            engine=now.engine,
+            typical=now.typical(),
+            limits=limits,
         )
-        return now.obstacles(self._limits, 1, 1 + leave)
+        return now.obstacles(limits, 1, 1 + leave)
 
     def _is_last(self) -> bool:
         """Whether one more trial fits into the budget, and no second one."""

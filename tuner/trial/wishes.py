@@ -16,19 +16,20 @@ class Wishes:
     Attributes:
         cancelled: Set to end the trial in hand in good order, and then the work.
         pausing: Set to end the work when the trial in hand is over.
-        budget: Limits in place of the search space's own: ``trials``, ``wall``, ``engine``.
+        budget: Limits in place of the search space's own: ``trials``, ``wall``, ``engine``; None for
+            no limit of that kind.
     """
 
     cancelled: threading.Event = field(default_factory=threading.Event)
     pausing: threading.Event = field(default_factory=threading.Event)
-    budget: dict[str, float] = field(default_factory=dict)
+    budget: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def ending(self) -> bool:
         """Whether no further trial is to be started."""
         return self.cancelled.is_set() or self.pausing.is_set()
 
-    def allow(self, budget: Mapping[str, float]) -> None:
+    def allow(self, budget: Mapping[str, float | None]) -> None:
         """Take other limits; those not named stay."""
         self.budget = {**self.budget, **budget}
 

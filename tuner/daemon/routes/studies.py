@@ -29,6 +29,7 @@ from tuner.store.redact import SHORTEST
 from tuner.trial.admission import check_targets
 from tuner.trial.entry import SPACE_COPY, enter_study, secret_names, study_folder
 from tuner.trial.leases import check_devices
+from tuner.trial.wishes import Wishes
 
 router = APIRouter(prefix="/v1", tags=["studies"], responses=RESPONSES)
 
@@ -49,7 +50,8 @@ def list_studies(here: Here) -> list[StudySummary]:
 def submit(here: Here, given: Submission) -> StudySummary:
     """Take a search space into the queue: as a new study, or to go on with the one of its name.
 
-    A study of that name whose search space asks something else is a conflict.
+    A study of that name whose search space asks something else is a conflict. The limits are those of
+    the search space and those that are given now; a running study takes them at once.
     """
     supervisor = here.working()
     space, origin = _read(here, given)
@@ -67,6 +69,7 @@ def submit(here: Here, given: Submission) -> StudySummary:
             budget=given.budget.given(),
             devices=devices,
         )
+    supervisor.limit(row, Wishes(budget=dict(given.budget.given())).limits(space.budget))
     supervisor.resume(row)
     return _summary(here, row.name)
 
@@ -137,7 +140,6 @@ def resume_study(here: Here, study: StudyName, given: Going) -> StudySummary:
         queue.put(
             row.id,
             stood=entry.stood if entry else str(Path(row.origin).parent),
-            budget=given.budget.given(),
             devices=entry.devices if entry else None,
         )
         if given.budget.given():

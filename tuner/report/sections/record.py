@@ -32,6 +32,7 @@ _MOST_SHOWN = 40
 _WORDS = frozenset(
     {
         "search_over",
+        "search_again",
         "simpler",
         "finalists",
         "retry",

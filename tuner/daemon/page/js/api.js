@@ -67,7 +67,7 @@ export async function session(token) {
 }
 
 const KINDS = [
-  "study", "plan", "stage", "told", "search_over", "simpler", "finalists", "contenders", "decision", "delivered",
+  "study", "plan", "stage", "told", "search_over", "search_again", "simpler", "finalists", "contenders", "decision", "delivered",
   "retry", "quarantine", "note", "migrated", "comparison", "levels", "proxy_report", "gate", "readback", "quality", "reference", "build", "engine", "load", "sample", "budget",
   "end",
 ];

@@ -140,7 +140,8 @@ export function happening({ kind, number: trial, data }) {
     case "told": return `trial ${trial}: ${data.verdict}${data.score === null ? "" : `, score ${number(data.score)}`}${data.best ? ", the best so far" : ""}`;
     case "retry": return `trial ${trial} is tried again: ${data.verdict}`;
     case "quarantine": return `in quarantine: ${data.reason}`;
-    case "note": return data.text;
+    case "note":
+    case "search_again": return data.text;
     case "gate": return data.point === undefined ? data.text : `trial ${trial}: ${data.text}`;
     case "search_over": return data.text ?? `the search is over after ${data.trials} trials`;
     case "finalists": return `finalists: ${data.numbers.join(", ")}; ${data.starts} starts follow`;
