@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from tuner.errors import ResidueFound
+from tuner.errors import ResidueFound, StateUnusable
 from tuner.launch.base import Launcher, Proof
+from tuner.launch.identity import myself
 from tuner.store.ledger import Ledger
+from tuner.store.locks import hold_study
 from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import RECOVERY, Stage, is_running
+from tuner.trial.entry import study_folder
 from tuner.trial.rest import HOST
 from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again, measured, unfinished
 
@@ -51,6 +54,40 @@ def end_leftovers(
         )
     if not any(row.status == "quarantined" for row in ledger.open_launches()):
         ledger.release(HOST)
+    return ended
+
+
+def end_abandoned(ledger: Ledger, launchers: Mapping[str, Launcher], but: int) -> list[str]:
+    """End the engines of all studies of a state folder that nobody works on any more.
+
+    A command that was killed beside a daemon leaves its engine, and lets go of its devices: whoever
+    takes these next looks first.
+
+    Args:
+        ledger: The ledger of the state folder.
+        launchers: Launchers by kind.
+        but: The study that looks; what it left itself is its own to end.
+
+    Returns:
+        What was ended, for people.
+
+    Raises:
+        ResidueFound: When something cannot be ended. Nothing may be started.
+    """
+    names = {row.id: row.name for row in ledger.studies()}
+    left = dict.fromkeys(row.study for row in ledger.open_launches() if row.study != but)
+    ended: list[str] = []
+    for study in left:
+        folder = study_folder(ledger, names[study])
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            with hold_study(
+                folder, {"study": names[study], "state": str(ledger.folder), **myself()}
+            ):
+                gone = end_leftovers(ledger, launchers, study)
+        except StateUnusable:
+            continue  # somebody works on it, on other devices
+        ended += [f"{what} of study {names[study]}" for what in gone]
     return ended
 
 

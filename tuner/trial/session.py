@@ -37,7 +37,7 @@ from tuner.trial.entry import attempt_folder, secret_names, stored_space, study_
 from tuner.trial.events import Voice, Watcher
 from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.profiling import profile_winner
-from tuner.trial.recovery import end_leftovers
+from tuner.trial.recovery import end_abandoned, end_leftovers
 from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
@@ -206,7 +206,11 @@ def _with_devices(
         )
         holder = {"study": study.row.name, "state": str(study.ledger.folder)}
         with hold_devices(names, holder, study.voice, study.wishes) as held:
-            return job(study) if held else None
+            if not held:
+                return None
+            for ended in end_abandoned(study.ledger, launchers(), study.row.id):
+                study.voice.say("note", text=f"ended a leftover: {ended}")
+            return job(study)
 
 
 class _ToldToStop(Exception):
