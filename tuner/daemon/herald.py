@@ -138,7 +138,8 @@ class Herald:
 
     async def _run(self, argv: tuple[str, ...], news: Announcement, body: bytes) -> str | None:
         """Run the program; why that failed, None when it did not."""
-        env = {**clean_environment(), "TUNER_EVENT": news.occasion, "TUNER_TEXT": news.text}
+        text = self._books.redact.text(news.text)
+        env = {**clean_environment(), "TUNER_EVENT": news.occasion, "TUNER_TEXT": text}
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
