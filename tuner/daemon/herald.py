@@ -66,7 +66,8 @@ def announcement(event: Event, study: str) -> Announcement | None:
             )
         case "quarantine":
             occasion = "quarantine"
-            text = f"study {study}: a device is in quarantine: {data['reason']}"
+            device = data.get("device", "a device")  # events of earlier versions do not name it
+            text = f"study {study}: {device} is in quarantine: {data['reason']}"
         case _:
             return None
     said = {
