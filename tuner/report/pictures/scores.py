@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tuner.report.material import Material, family_of, figure
 from tuner.report.pictures.frame import WIDTH, Frame, legend
+from tuner.report.sections.say import number
 from tuner.report.svg import Scale, Svg, scale
 from tuner.report.text import changes
 from tuner.store.rows import Origin, TrialRow
@@ -94,7 +95,7 @@ def _shape(trial: TrialRow) -> str:
 
 
 def _title(material: Material, trial: TrialRow) -> str:
-    score = "not measured" if trial.score is None else f"score {trial.score:,.0f}"
+    score = "not measured" if trial.score is None else f"score {number(trial.score)}"
     what = f"again {trial.repeats}: " if trial.origin is Origin.REPEAT else ""
     which = changes(trial.params, material.base_params)
     return f"trial {trial.number}: {score}, {trial.verdict}; {what}{which}"

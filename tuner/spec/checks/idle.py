@@ -178,6 +178,8 @@ def _early(document: SpaceDocument) -> Iterator[Idle]:
         why = f"a load of {talks} is over before it is looked at: from {FEWEST_TALKS} on it is"
     elif search.repeats.baseline == 1:
         why = "one start of the baseline shows no noise"
+    elif document.score.figures != ("weighted",):
+        why = "it compares the weighted score, and the objective is another"
     if why is not None:
         yield ("search", "stop_early"), f"stop_early does nothing: {why}", "leave it out"
 
