@@ -146,9 +146,29 @@ def _show_study(study: dict[str, Any], trials: list[dict[str, Any]], *, as_json:
         return
     for line in _study(study, study["decision"] if study["status"] == "finished" else None):
         typer.echo(line)
+    for line in _front_lines(study):
+        typer.echo(line)
     if trials:
         typer.echo()
         _print_trials(study, trials)
+
+
+def _front_lines(study: dict[str, Any]) -> list[str]:
+    """What the score is where it is not the weighted one, and the front of two objectives."""
+    from tuner.score.objective import WEIGHTED
+    from tuner.score.table import columns, number
+
+    front = study["front"]
+    lines = [f"  score: {study['objective']}"] if study["objective"] != WEIGHTED.words else []
+    if front is None or not front["trials"]:
+        return lines
+    rows = [["trial", *front["objectives"], "score", ""]]
+    for one in front["trials"]:
+        chosen = "chosen" if one["trial"] == front["chosen"] else ""
+        note = chosen if one["kept"] else "over the rule's limit"
+        values = [number(one["figures"][name]) for name in front["objectives"]]
+        rows.append([str(one["trial"]), *values, number(one["score"]), note])
+    return [*lines, "", "no trial beats these in both objectives:", *columns(rows)]
 
 
 def _shown(data: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
 from tuner.score.figures import FIGURES
@@ -80,6 +81,25 @@ class Objective:
 
 WEIGHTED = Objective()
 """The weighted score, which is the objective where none is declared."""
+
+
+def mean_figures(
+    loads: Iterable[tuple[float, Mapping[str, float | None]]], names: Iterable[str]
+) -> dict[str, float | None]:
+    """The mean of figures over workloads, by weight; None where one workload lacks the figure.
+
+    Args:
+        loads: The weight and the figures of each workload.
+        names: Which figures.
+    """
+    known = list(loads)
+    total = sum(weight for weight, _ in known)
+    found: dict[str, float | None] = {}
+    for name in names:
+        values = [(weight, figures.get(name)) for weight, figures in known]
+        sums = [weight * value for weight, value in values if value is not None]
+        found[name] = sum(sums) / total if len(sums) == len(known) and total else None
+    return found
 
 
 def _power(name: str, power: float) -> float:

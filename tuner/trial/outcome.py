@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
-from tuner.score.objective import WEIGHTED, Objective
+from tuner.score.objective import WEIGHTED, Objective, mean_figures
 from tuner.score.rank import Standing, Tier, pessimistic_constraints
 from tuner.spec import SearchSpace
 from tuner.spec.space import Load
@@ -83,25 +83,6 @@ class Measured:
                 for name, s in self.standings.items()
             },
         }
-
-
-def mean_figures(
-    loads: Iterable[tuple[float, Mapping[str, float | None]]], names: Iterable[str]
-) -> dict[str, float | None]:
-    """The mean of figures over workloads, by weight; None where one workload lacks the figure.
-
-    Args:
-        loads: The weight and the figures of each workload.
-        names: Which figures.
-    """
-    known = list(loads)
-    total = sum(weight for weight, _ in known)
-    found: dict[str, float | None] = {}
-    for name in names:
-        values = [(weight, figures.get(name)) for weight, figures in known]
-        sums = [weight * value for weight, value in values if value is not None]
-        found[name] = sum(sums) / total if len(sums) == len(known) and total else None
-    return found
 
 
 def level_weights(space: SearchSpace) -> dict[str, float]:

@@ -172,14 +172,14 @@ def _early(document: SpaceDocument) -> Iterator[Idle]:
     levels = _loads(document)
     talks = None if levels > 1 else _talks(next(iter(document.loads.values())))
     why = None
-    if levels > 1:
+    if document.score.figures != ("weighted",):
+        why = "it compares the weighted score, and the objective is another"
+    elif levels > 1:
         why = f"there are {levels} loads, and one of them does not decide"
     elif talks is not None and talks < FEWEST_TALKS:
         why = f"a load of {talks} is over before it is looked at: from {FEWEST_TALKS} on it is"
     elif search.repeats.baseline == 1:
         why = "one start of the baseline shows no noise"
-    elif document.score.figures != ("weighted",):
-        why = "it compares the weighted score, and the objective is another"
     if why is not None:
         yield ("search", "stop_early"), f"stop_early does nothing: {why}", "leave it out"
 
