@@ -1,4 +1,4 @@
-"""Engines of studies that nobody works on any more, as a command leaves them that is killed."""
+"""Engines that an earlier tuner left: of a study itself, and of others that nobody works on any more."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from tuner.launch.kinds import launchers
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.locks import hold_study
+from tuner.store.rows import Origin
 from tuner.trial.entry import enter_study, study_folder
 from tuner.trial.events import Happening
-from tuner.trial.recovery import end_abandoned
+from tuner.trial.recovery import end_abandoned, end_leftovers
 from tuner.trial.rest import HOST
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 
 @pytest.fixture
@@ -53,6 +54,7 @@ def orphan(tmp_path: Path, ledger: Ledger) -> Iterator[Launch]:
         yield launch
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minded", [False, True])
 def test_no_engine_starts_beside_one_that_a_killed_command_left(
     tmp_path: Path, ledger: Ledger, orphan: Launch, monkeypatch: pytest.MonkeyPatch, *, minded: bool
@@ -79,13 +81,34 @@ def test_no_engine_starts_beside_one_that_a_killed_command_left(
     assert (told in said) is not minded
 
 
+@pytest.mark.slow
 def test_a_study_leaves_what_is_its_own_to_itself(ledger: Ledger, orphan: Launch) -> None:
     assert end_abandoned(ledger, launchers(), but=ledger.study("nightly").id) == []
     assert orphan.pids()
 
 
+@pytest.mark.slow
 def test_where_an_engine_cannot_be_ended_nothing_starts(ledger: Ledger, orphan: Launch) -> None:
     with pytest.raises(ResidueFound, match="cannot be ended, so nothing is started"):
         end_abandoned(ledger, {}, but=0)
     assert HOST in ledger.quarantined()
     assert orphan.pids()
+
+
+def test_an_engine_that_cannot_be_ended_is_told_once_as_a_quarantine_of_the_host(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        study = fill(ledger, "one", trials=1).id
+        trial = ledger.plan(
+            study, origin=Origin.SEARCH, params={}, assignment={}, deployment={"launch": "rocket"}
+        )
+        ledger.launch_intended(trial, "rocket", {})
+        for _ in range(2):
+            with pytest.raises(ResidueFound, match="a launch of kind rocket"):
+                end_leftovers(ledger, {}, study)
+        (event,) = ledger.events(study, kinds=["quarantine"])
+        assert event.number == trial.number
+        assert event.data["device"] == "host"
+        assert "a launch of kind rocket" in event.data["reason"]
+        assert ledger.quarantined()["host"] == event.data["reason"]

@@ -174,6 +174,11 @@ class StudyDetail(StudySummary):
     search_over: dict[str, Any] | None = Field(
         description="How the search ended, once it did: trials, the limits it ended at, and text."
     )
+    objective: str = Field(description="What the score is, in words.")
+    front: dict[str, Any] | None = Field(
+        description="With two objectives: the trials that no other one beats in both, by what the "
+        "search measured, and the one that the declared rule takes of them; else null."
+    )
     decision: dict[str, Any] | None
     delivered: dict[str, str | None] | None = Field(
         description="Where the worker wrote the report and the export."
