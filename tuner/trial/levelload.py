@@ -48,7 +48,7 @@ class LevelLoad:
             self._standings[result.workload] = watch.standing()
             return
         self.seconds += result.wall_s
-        found = measure(result.records, wall_s=result.wall_s)
+        found = measure(result.records, wall_s=result.wall_s, since=result.since)
         self._standings[result.workload] = stand(found, self.gates, self.weights)
 
     def measured(self, loads: Sequence[Load]) -> Measured:

@@ -65,7 +65,8 @@ class SettledWatch:
 
     def standing(self) -> Standing:
         """The load so far, held against the gates."""
-        return stand(measure(self.records, wall_s=self.wall_s), self.gates, self.weights)
+        found = measure(self.records, wall_s=self.wall_s, since=self.plan.since)
+        return stand(found, self.gates, self.weights)
 
     @property
     def wall_s(self) -> float:

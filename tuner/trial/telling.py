@@ -16,6 +16,7 @@ from tuner.load.record import Record
 from tuner.load.store import read_records
 from tuner.report.material import Material, StepTimes, compared
 from tuner.score.buckets import PLATFORM_EDGES
+from tuner.score.columns import from_records
 from tuner.score.official import Weights
 from tuner.score.profile import OFFICIAL, Profile
 from tuner.score.summary import summarise
@@ -27,6 +28,7 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
+from tuner.trial.outcome import latency_starts
 from tuner.trial.profiled import step_profile
 from tuner.trial.profiling import profile_of, stages_of
 from tuner.trial.study import told_history
@@ -58,7 +60,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         importance={} if space is None or context is None else shares(space, context, trials),
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
-        loads={t.number: load_summaries(folder, t, _profile(space)) for t in shown},
+        loads={t.number: load_summaries(folder, t, space) for t in shown},
         profiles=_profiles(folder, shown, trials),
         events=ledger.events(row.id),
         made=time.time(),
@@ -151,7 +153,7 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
 
 def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
     """What was measured of each workload of a trial; nothing where its records are not kept."""
-    return load_summaries(study_folder(ledger, row.name), trial, _profile(space_of(ledger, row)))
+    return load_summaries(study_folder(ledger, row.name), trial, space_of(ledger, row))
 
 
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
@@ -176,13 +178,17 @@ def samples(folder: Path, trial: TrialRow, points: int = MOST_SAMPLES) -> list[d
     return [json.loads(line) for line in found[::step]]
 
 
-def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str, dict[str, Any]]:
+def load_summaries(
+    folder: Path, trial: TrialRow, space: SearchSpace | None
+) -> dict[str, dict[str, Any]]:
     """What was measured of each workload, from the records of the trial's last attempt.
 
     Workloads whose records are not kept any more are left out.
     """
     where = attempt_folder(folder, trial.number, trial.attempt)
     loads = (trial.metrics or {}).get("workloads", {})
+    profile = _profile(space)
+    starts = {} if space is None else latency_starts(space.loads)
     found = {}
     for name in loads:
         if {"/", "\0"} & set(name):
@@ -193,7 +199,12 @@ def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str,
             continue
         if records:
             wall = loads[name]["figures"].get("wall_s")
-            found[name] = summarise(records, profile, wall_s=wall, edges=_edges(records)).as_json()
+            found[name] = summarise(
+                from_records(records).since(starts.get(name, "sent")),
+                profile,
+                wall_s=wall,
+                edges=_edges(records),
+            ).as_json()
     return found
 
 
