@@ -22,6 +22,7 @@ from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.climbing import EVENT, Climbing
 from tuner.trial.context import Study
+from tuner.trial.counted import counted_again
 from tuner.trial.counters import work_of
 from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
@@ -105,6 +106,8 @@ class Loads:
                 result = self._send(trial, sent, endpoint, launch, ending)
                 if ending.failed:
                     return None
+                if (counts := counted_again(plan, result, endpoint)) is not None:
+                    ending.counted[plan.workload] = counts
                 found = measure(result.records, wall_s=result.wall_s, since=plan.since)
                 seconds += result.wall_s
                 standings[plan.workload] = stand(found, self._study.gates, self._study.weights)

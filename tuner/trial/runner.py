@@ -23,6 +23,7 @@ from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
+from tuner.trial.counted import COUNTS, as_json
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
@@ -238,6 +239,7 @@ class TrialRunner:
                 **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                COUNTS: as_json(live.ending.counted),
                 "quality": {**self._probing.found(live.trial), "after": after},
                 "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
                 **_levels(live.ending),
