@@ -99,7 +99,7 @@ class Loads:
         if not self._climb(trial, levels, endpoint, launch, ending):
             return None
         standings: dict[str, Standing] = {}
-        seconds = 0.0
+        seconds, objective = 0.0, self._study.objective
         for prepared in self.plans(endpoint).values():
             for plan in prepared.levels:
                 sent = _Sent("measure", plan.workload, plan)
@@ -108,10 +108,17 @@ class Loads:
                     return None
                 if (counts := counted_again(plan, result, endpoint)) is not None:
                     ending.counted[plan.workload] = counts
-                found = measure(result.records, wall_s=result.wall_s, since=plan.since)
+                found = measure(
+                    result.records,
+                    wall_s=result.wall_s,
+                    since=plan.since,
+                    limits=objective.limits,
+                )
                 seconds += result.wall_s
-                standings[plan.workload] = stand(found, self._study.gates, self._study.weights)
-        measured = Measured(standings, level_weights(self._study.space))
+                standings[plan.workload] = stand(
+                    found, self._study.gates, self._study.weights, objective=objective.leading
+                )
+        measured = Measured(standings, level_weights(self._study.space), objective)
         if self._climbing.any and trial.block is None and trial.origin is not Origin.PROFILE:
             self._tell_level(trial, REAL, measured.comparable, seconds)
         return measured
@@ -131,7 +138,9 @@ class Loads:
         for level in self._study.space.levels:
             if level.name not in levels:
                 continue
-            on = LevelLoad(self._study.gates, self._study.weights, settles=level.until_settled)
+            on = LevelLoad(
+                self._study.gates, self._study.weights, level.until_settled, self._study.objective
+            )
             for prepared in self._level_plans(level, endpoint).values():
                 for plan in prepared.levels:
                     watch = on.watch(plan)
@@ -238,6 +247,7 @@ class Loads:
         search = study.space.search
         if (
             not search.stop_early
+            or not study.objective.usual  # its test compares what weighs in the weighted score
             or len(level_weights(study.space)) > 1
             or trial.origin not in _SEARCHED
             or self._climbing.is_anchor(trial)

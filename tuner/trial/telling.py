@@ -17,7 +17,7 @@ from tuner.load.store import read_records
 from tuner.report.material import Material, StepTimes, compared
 from tuner.score.buckets import PLATFORM_EDGES
 from tuner.score.columns import from_records
-from tuner.score.official import Weights
+from tuner.score.objective import WEIGHTED
 from tuner.score.profile import OFFICIAL, Profile
 from tuner.score.summary import summarise
 from tuner.search.importance import importance
@@ -28,9 +28,11 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
+from tuner.trial.front import front_of
 from tuner.trial.outcome import latency_starts
 from tuner.trial.profiled import step_profile
 from tuner.trial.profiling import profile_of, stages_of
+from tuner.trial.scoring import objective_of, weights_of
 from tuner.trial.study import told_history
 
 MOST_SAMPLES = 300
@@ -49,6 +51,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
     decision = decided(ledger, row)
     space = space_of(ledger, row)
     context = None if space is None else context_of(space, row)
+    objective = WEIGHTED if space is None else objective_of(space)
     shown = _shown(trials, decision)
     folder = study_folder(ledger, row.name)
     return Material(
@@ -63,6 +66,8 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         loads={t.number: load_summaries(folder, t, space) for t in shown},
         profiles=_profiles(folder, shown, trials),
         events=ledger.events(row.id),
+        objective=objective,
+        front=front_of(trials, objective),
         made=time.time(),
         tuner=__version__,
     )
@@ -94,9 +99,7 @@ def context_of(space: SearchSpace, row: StudyRow) -> Context | None:
 def _profile(space: SearchSpace | None) -> Profile:
     if space is None:
         return OFFICIAL
-    weights = space.score.weights
-    found = Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
-    return Profile("own", found, ())
+    return Profile("own", weights_of(space), ())
 
 
 def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[TrialRow]:
@@ -189,6 +192,7 @@ def load_summaries(
     loads = (trial.metrics or {}).get("workloads", {})
     profile = _profile(space)
     starts = {} if space is None else latency_starts(space.loads)
+    limits = None if space is None else objective_of(space).limits
     found = {}
     for name in loads:
         if {"/", "\0"} & set(name):
@@ -203,6 +207,7 @@ def load_summaries(
                 from_records(records).since(starts.get(name, "sent")),
                 profile,
                 wall_s=wall,
+                limits=limits,
                 edges=_edges(records),
             ).as_json()
     return found

@@ -176,7 +176,9 @@ def _early(document: SpaceDocument) -> Iterator[Idle]:
     levels = _loads(document)
     talks = None if levels > 1 else _talks(next(iter(document.loads.values())))
     why = None
-    if levels > 1:
+    if document.score.figures != ("weighted",):
+        why = "it compares the weighted score, and the objective is another"
+    elif levels > 1:
         why = f"there are {levels} loads, and one of them does not decide"
     elif talks is not None and talks < FEWEST_TALKS:
         why = f"a load of {talks} is over before it is looked at: from {FEWEST_TALKS} on it is"
