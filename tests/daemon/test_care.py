@@ -105,8 +105,8 @@ def test_a_daemon_of_another_version(state: Path) -> None:
         while not asked:  # whether anybody listens is looked at first
             client, _ = listener.accept()
             with client:
-                asked = bool(client.recv(65536))
-                client.sendall(head + body if asked else b"")
+                if asked := bool(client.recv(65536)):
+                    client.sendall(head + body)
 
     with listening(state) as listener:
         listener.listen()
