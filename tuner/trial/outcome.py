@@ -76,6 +76,7 @@ class Measured:
             "workloads": {
                 name: {
                     "weight": self.weights[name],
+                    "tier": s.tier.name.lower(),
                     "figures": dict(s.figures),
                     "gates": [gate_json(g) for g in s.gates],
                 }
