@@ -20,7 +20,7 @@ from tuner.score.measure import measure
 from tuner.score.rank import Standing, stand
 from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
-from tuner.trial.climbing import EVENT, Climbing
+from tuner.trial.climbing import EVENT, Came, Climbing
 from tuner.trial.context import Study
 from tuner.trial.counted import counted_again
 from tuner.trial.counters import work_of
@@ -120,7 +120,7 @@ class Loads:
                 )
         measured = Measured(standings, level_weights(self._study.space), objective)
         if self._climbing.any and trial.block is None and trial.origin is not Origin.PROFILE:
-            self._tell_level(trial, REAL, measured.comparable, seconds)
+            self._tell_level(trial, REAL, Came.of(measured), seconds)
         return measured
 
     # --- cheaper levels --------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Loads:
         ending: Ending,
     ) -> bool:
         """Measure a trial on cheaper levels; whether it goes on to the next."""
-        found: dict[str, float | None] = {}
+        found: dict[str, Came] = {}
         for level in self._study.space.levels:
             if level.name not in levels:
                 continue
@@ -150,16 +150,16 @@ class Loads:
                         return False
                     on.take(result, watch)
             measured = on.measured(self._study.space.loads_on(level))
-            found[level.name] = measured.comparable
+            found[level.name] = Came.of(measured)
             ending.levels[level.name] = on.as_json(measured)
-            self._tell_level(trial, level.name, measured.comparable, on.seconds)
+            self._tell_level(trial, level.name, found[level.name], on.seconds)
             ending.held = self._climbing.held(trial, found)
             if ending.held is not None:
                 return False
         return True
 
-    def _tell_level(self, trial: TrialRow, level: str, value: float | None, seconds: float) -> None:
-        said = self._climbing.said(trial, level, value, seconds)
+    def _tell_level(self, trial: TrialRow, level: str, came: Came, seconds: float) -> None:
+        said = self._climbing.said(trial, level, came, seconds)
         self._study.voice.say(EVENT, trial.number, **said)
 
     def _level_plans(self, level: Level, endpoint: Endpoint) -> dict[str, Prepared]:

@@ -78,6 +78,7 @@ class Measured:
             "workloads": {
                 name: {
                     "weight": self.weights[name],
+                    "tier": s.tier.name.lower(),
                     "figures": dict(s.figures),
                     "gates": [gate_json(g) for g in s.gates],
                 }

@@ -334,7 +334,8 @@ def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[st
         return {"verdict": HELD, "judgement": {**ending.held.as_json(), **_levels(ending)}}
     found = {
         "verdict": str(judgement.verdict) if judgement.failed else "healthy",
-        "judgement": judgement_json(judgement),
+        # What it came to before it failed: a level that it led is to be held against that.
+        "judgement": {**judgement_json(judgement), **(_levels(ending) if judgement.failed else {})},
     }
     if judgement.failed and trial.feasible:
         # What the log shows in the end takes back what was measured before.
