@@ -66,7 +66,7 @@ def test_rivals_that_cannot_be_told_apart_are_measured_again_as_long_as_starts_a
     assert standing(rows, search(count=2)).again == ()  # both are confirmed anyway
     more = [*rows, again(5, 3, 120.0), again(6, 2, 134.0)]
     assert standing(more, search(count=1)).finalists == (2,)
-    assert standing(more, search(count=1)).again == ()  # each was run twice
+    assert standing(more, search(count=1, each=2)).again == ()  # each was run twice
 
 
 def test_a_trial_that_is_clearly_no_gain_is_out_and_it_is_said_why() -> None:
