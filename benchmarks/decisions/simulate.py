@@ -6,7 +6,7 @@ plans are its own code with the settings of a search space: those that hold when
 and those of the search spaces that come with it. Beside them stand plans that repeat everything a
 fixed number of times, in rounds of random order, so that drift does not decide for them.
 
-Usage: python -m benchmarks.decisions.simulate [--studies 200] [--seed 1] [--shipped]
+Usage: python -m benchmarks.decisions.simulate [--studies 200] [--seed 1] [--tuner | --shipped]
 """
 
 from __future__ import annotations
@@ -83,8 +83,9 @@ def fixed_plan(repeats: int, *, corrected: bool) -> Plan:
     return plan
 
 
+TUNER = "tuner, as it comes"
 PLANS: dict[str, Plan] = {
-    "tuner, as it comes": tuner_plan(Search()),
+    TUNER: tuner_plan(Search()),
     "1 run each, take the best": fixed_plan(1, corrected=False),
     "3 runs each, t test of the best": fixed_plan(3, corrected=False),
     "3 runs each, corrected t test": fixed_plan(3, corrected=True),
@@ -217,10 +218,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--studies", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--tuner", action="store_true", help="only the tuner's own way")
     parser.add_argument("--shipped", action="store_true", help="the search spaces' own settings")
     arguments = parser.parse_args()
     studies, seed = arguments.studies, arguments.seed
-    table = shipped(studies, seed) if arguments.shipped else rows(SCENARIOS, PLANS, studies, seed)
+    plans = {name: PLANS[name] for name in PLANS if not arguments.tuner or name == TUNER}
+    table = shipped(studies, seed) if arguments.shipped else rows(SCENARIOS, plans, studies, seed)
     for line in table:
         print(line, flush=True)
     upper = float(stats.beta.ppf(0.95, 0.05 * studies + 1, 0.95 * studies))

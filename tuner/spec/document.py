@@ -113,12 +113,12 @@ class Finalists(Strict):
 class Repeats(Strict):
     """What is measured again before the finalists are chosen, each time on an engine of its own."""
 
-    baseline: Annotated[int, Field(ge=1, le=20)] = 3
+    baseline: Annotated[int, Field(ge=1, le=20)] = 2
     """Starts of the baseline before the search: what they differ by is the study's own noise."""
     each: Annotated[int, Field(ge=1, le=20)] = 3
     """Most runs that a trial gets while it may still become a finalist; 1 leaves this out."""
     starts: Annotated[int, Field(ge=0, le=10_000)] = 12
-    """Most starts that go into trials in this way."""
+    """Most starts that go into trials in this way; 0 leaves it out. The baseline runs once more before them."""
     worthwhile: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The smallest gain over the baseline that matters; a trial that is surely below is out."""
 
