@@ -162,7 +162,9 @@ class StudyDetail(StudySummary):
 
     origin: str
     limits: dict[str, float] = Field(description="What it may spend: trials, wall, engine.")
-    repeats: int = Field(description="Starts that follow the search, at most.")
+    repeats: int = Field(
+        description="Starts that follow the search until the finalists are looked at for the first time."
+    )
     spent: Spent
     verdicts: dict[str, int] = Field(description="How many trials ended with which verdict.")
     baseline: dict[str, Any] | None = Field(description="The baseline's point.")
