@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.world import World
+from tests.fakes.world import ENGINE, World
 from tuner.errors import NoSpaceLeft, TunerError
 from tuner.load.tokens import TokensUnknown
 from tuner.spec import load_space
@@ -147,3 +147,18 @@ def test_an_engine_that_somebody_interrupts_in_its_start_is_not_forgotten(tmp_pa
         trial = first(ledger, row)
         assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 2)
         assert ledger.events(row.id, kinds=["retry"])[0].data["verdict"] != "cancelled"
+
+
+@pytest.mark.slow
+def test_a_start_that_goes_on_is_not_ended_at_its_time(tmp_path: Path) -> None:
+    """It loads for 8 s where 5 s are allowed, and says so all the while."""
+    deadlines = {"start": "5s", "silence": "5s", "stop": "5s"}
+    changes = {**ONE, "engine": {**ENGINE, "deadlines": deadlines}}
+    world = World(tmp_path, changes, fake=("slow-start",)).make()
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, world)
+        work(ledger, row, watchers=[], wishes=Wishes())
+        trial = first(ledger, row)
+        assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 1)
+        (ready,) = (s for s in ledger.transitions(row.id, 0) if s.stage is Stage.READY)
+        assert ready.detail["seconds"] > 8
