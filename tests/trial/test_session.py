@@ -30,8 +30,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+SURE = {"FAKE_SPEED": "0.4"}
+"""So slow that the fake's own waits decide which point is the faster one, whatever else the machine does."""
+
+
 def entered(ledger: Ledger, folder: Path, **changes: Any) -> StudyRow:
-    file = World(folder, changes).make().space
+    env = changes.pop("recipe_env", {})
+    file = World(folder, changes, recipe_env=env).make().space
     return enter_study(ledger, load_space(file), file)
 
 
@@ -200,10 +205,10 @@ def test_the_finals_take_nothing_of_the_searchs_time(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "budget": {"trials": 2, "wall": "1h", "engine": "1h"},
         "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 2}},
-        "first": [{"seqs": 4, "batch": 4096}],
+        "first": [{"seqs": 2, "moe": "native"}],
     }
     with Ledger(tmp_path / "state", write=True) as ledger:
-        row = entered(ledger, tmp_path, **changes)
+        row = entered(ledger, tmp_path, recipe_env=SURE, **changes)
         assert work(ledger, row, watchers=[], wishes=Wishes()) is not None
         finals = [t for t in ledger.trials(row.id) if t.origin is Origin.REPEAT]
         now = KnownTrials(ledger, row.id).spending(0.0)
@@ -249,10 +254,10 @@ def test_more_budget_after_the_search_takes_the_search_up_again(tmp_path: Path, 
     changes: dict[str, Any] = {
         "budget": {"trials": 2},
         "search": {"sampler": "random", "finalists": {"count": 1, "rounds": 1}},
-        "first": [{"seqs": 4, "batch": 4096}],
+        "first": [{"seqs": 2, "moe": "native"}],
     }
     with Ledger(tmp_path / "state", write=True) as ledger:
-        row = entered(ledger, tmp_path, **changes)
+        row = entered(ledger, tmp_path, recipe_env=SURE, **changes)
         assert work(ledger, row, watchers=[more], wishes=wishes) is not None
         trials = ledger.trials(row.id)
         assert ledger.study("fake").status == "finished"
