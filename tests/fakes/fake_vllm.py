@@ -284,10 +284,23 @@ def blab() -> None:
         sys.exit(1)
 
 
+def meant(variable: str) -> bool:
+    """Whether this attempt of this trial is among those that a variable names."""
+    return "/".join(Path.cwd().parts[-2:]) in os.environ.get(variable, "").split(",")
+
+
+def misbehave_in_this_attempt() -> None:
+    if meant("FAKE_PORT_BUSY"):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+    if meant("FAKE_DISK_FULL"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    if meant("FAKE_CRASH"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def misbehave_at_start() -> None:
     blab()
-    if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
-        raise OSError(errno.EADDRINUSE, "Address already in use")
+    misbehave_in_this_attempt()
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "

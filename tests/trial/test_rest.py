@@ -9,16 +9,19 @@ import pytest
 
 from tests.fakes.devices import GIB, MIB, TOTAL, FakeCards, draining, steady
 from tests.fakes.world import World
-from tuner.errors import Quarantined, ResidueFound, TelemetryLost
+from tuner.errors import NeedsMending, Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.rows import BaselineRow
 from tuner.store.stages import Stage
+from tuner.telemetry import kernel_log
 from tuner.telemetry.detect import Detection
+from tuner.telemetry.samples import DeviceInfo
 from tuner.trial import rest as module
 from tuner.trial import session
 from tuner.trial.entry import enter_study
+from tuner.trial.events import Happening, Watcher
 from tuner.trial.rest import Rest, known_baseline
 from tuner.trial.sampling import Pace
 from tuner.trial.session import work
@@ -26,6 +29,7 @@ from tuner.trial.wishes import Wishes
 
 FAST = Pace(patience=0.3, step=0.01, answer=5.0)
 IDLE = 257 * MIB
+SICK = "sick_device"
 
 
 @pytest.fixture
@@ -183,11 +187,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, {"budget": {"trials": 2}}, container={"gpus": "all"}).make()
 
 
-def run(world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(
+    world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch, *watchers: Watcher
+) -> None:
     monkeypatch.setattr(session, "detect", lambda: Detection(cards))
     with Ledger(world.state, write=True) as ledger:
         row = enter_study(ledger, load_space(world.space), world.space)
-        work(ledger, row, watchers=[], wishes=Wishes(threading.Event()))
+        work(ledger, row, watchers=watchers, wishes=Wishes(threading.Event()))
 
 
 @pytest.mark.slow
@@ -215,6 +221,46 @@ def test_a_study_whose_device_keeps_its_memory_stops_and_loses_nothing(
         first, second = ledger.trials(1)
         assert (first.stage, first.verdict, first.attempt) == (Stage.TOLD, "healthy", 1)
         assert second.stage is Stage.TOLD
+
+
+class OnBus(FakeCards):
+    """Cards whose PCI addresses are known."""
+
+    def devices(self) -> list[DeviceInfo]:
+        return [replace(d, bus_id=f"00000000:{0x3B + d.index:x}:00.0") for d in super().devices()]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_device_that_falls_ill_under_load_stops_the_study_with_its_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = tmp_path / "kmsg"
+    said.touch()
+    monkeypatch.setattr(kernel_log, "KMSG", said)
+
+    def break_down(what: Happening) -> None:
+        if what.kind == "stage" and what.data["stage"] == "measured":
+            said.write_text("4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, DBE\n")
+
+    cards = OnBus(steady(IDLE))
+    why = r"(?s)stops at trial 0, sick_device.*Xid 48: double-bit memory error.*tuner resume fake"
+    with pytest.raises(NeedsMending, match=why):
+        run(world, cards, monkeypatch, break_down)
+    with Ledger(world.state, write=True) as ledger:
+        (trial,) = ledger.trials(1)
+        assert (trial.stage, trial.verdict, trial.feasible) == (Stage.VERIFIED, SICK, False)
+        assert trial.value is None  # nothing was learned of its point
+        assert ledger.study("fake").status == "failed"
+        assert "Xid 48" in ledger.quarantined()["GPU-0"]
+    with pytest.raises(Quarantined, match="Xid 48"):
+        run(world, cards, monkeypatch)
+    with Ledger(world.state, write=True) as ledger:
+        ledger.release("GPU-0")
+    run(world, cards, monkeypatch)
+    with Ledger(world.state, write=False) as ledger:
+        trial = ledger.trials(1)[0]
+        assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 2)
 
 
 @pytest.mark.xdist_group("engines")

@@ -12,7 +12,7 @@ from tuner.trial.context import Study
 from tuner.trial.judgement import judgement_json
 from tuner.trial.margins import Margins
 from tuner.trial.starting import model_path, preflight
-from tuner.verdict import Evidence, ExitFacts, TrialStage, Verdict, judge, read_log
+from tuner.verdict import Evidence, ExitFacts, Retry, TrialStage, Verdict, judge, read_log
 
 _WORDS = {
     Place.DEVICE: (Verdict.DEVICE_OOM_LOAD, "its memory cannot fit on a device"),
@@ -69,8 +69,9 @@ class Foresight:
             lines = answer.error.splitlines()  # argparse prints no traceback
         log = read_log([f"{line}\n" for line in lines])
         found = judge(Evidence(log=log, exit=ExitFacts(status=1), stage=TrialStage.STARTING))
-        # Words that no rule knows are no reason: the start itself will tell.
-        return judgement_json(found) if found.teaches else None
+        # Words that no rule knows, and what may be chance, are no reason: the start itself will tell.
+        certain = found.teaches and found.retry is Retry.NONE
+        return judgement_json(found) if certain else None
 
     def _asker(self, deployment: Deployment) -> Preflight:
         where = (deployment.engine, deployment.model)

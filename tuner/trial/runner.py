@@ -6,7 +6,7 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.telemetry.samples import DeviceInfo
+from tuner.telemetry.samples import DeviceInfo, Sample
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
@@ -27,6 +27,7 @@ from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.exercise import read_exercise
+from tuner.trial.illness import Illness
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
@@ -54,6 +55,7 @@ class _Live:
     ending: Ending = field(default_factory=Ending)
     devices: tuple[DeviceInfo, ...] = ()
     devices_before: tuple[DeviceFacts, ...] = ()
+    illness: Illness = field(default_factory=lambda: Illness(()))
 
     @property
     def failed(self) -> bool:
@@ -128,8 +130,17 @@ class TrialRunner:
         launch = study.launcher.start(plan, intent)
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
-            watch = self._watch(trial, plan, launch)
-        return _Live(trial, launch, launch_id, watch, devices=devices, devices_before=before)
+            illness = Illness(devices)
+            watch = self._watch(trial, plan, launch, illness)
+        return _Live(
+            trial,
+            launch,
+            launch_id,
+            watch,
+            devices=devices,
+            devices_before=before,
+            illness=illness,
+        )
 
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
@@ -138,13 +149,18 @@ class TrialRunner:
         env = {**environment(dict(engine.env), deployment), **study.device_env}
         return used_devices(engine, study.hardware.devices, env)
 
-    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch, illness: Illness) -> Watch:
         study = self._study
+
+        def hear(sample: Sample) -> None:
+            illness.hear(sample)
+            study.voice.say("sample", trial.number, **sample.as_json())
+
         watch = Watch(
             study.devices,
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
-            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+            on_sample=hear,
         )
         for pid in launch.pids():
             watch.follow(pid)
@@ -173,7 +189,6 @@ class TrialRunner:
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
             live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
-            live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -261,25 +276,39 @@ class TrialRunner:
             starting = live.ending.stage is TrialStage.STARTING
             proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
+        live.ending.devices = live.illness.conclude(live.devices_before)
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
         scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
-        self._prove_back(live)
-        return self._advance(
+        pairs = list(zip(live.devices, live.ending.devices, strict=False))
+        sick = {device.key: facts for device, facts in pairs if facts.sick}
+        if not sick:
+            self._prove_back(live, live.devices)
+        trial = self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
             **verdict_of(live.trial, live.ending, judgement),
         )
+        if sick:
+            # What it came to on such a device is known before anything stops the study.
+            self._refuse_sick(live, sick)
+            self._prove_back(live, [d for d in live.devices if d.key not in sick])
+        return trial
 
-    def _prove_back(self, live: _Live) -> None:
+    def _refuse_sick(self, live: _Live, sick: Mapping[str, DeviceFacts]) -> None:
+        """Put devices that fell ill in quarantine: no other study is to start on them either."""
+        for key, facts in sick.items():
+            reason = f"{facts.name} is sick: {'; '.join(facts.sick)}"
+            self._study.ledger.quarantine(key, reason)
+            self._study.voice.say("quarantine", live.trial.number, reason=reason)
+
+    def _prove_back(self, live: _Live, devices: Sequence[DeviceInfo]) -> None:
         study = self._study
         try:
-            self._rest.prove_back(
-                live.devices, f"trial {live.trial.number} of study {study.row.name}"
-            )
+            self._rest.prove_back(devices, f"trial {live.trial.number} of study {study.row.name}")
         except Quarantined as error:
             study.voice.say("quarantine", live.trial.number, reason=str(error))
             raise
