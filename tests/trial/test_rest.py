@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,15 +10,16 @@ import pytest
 
 from tests.fakes.devices import GIB, MIB, TOTAL, FakeCards, draining, steady
 from tests.fakes.world import World
-from tuner.errors import NeedsMending, Quarantined, ResidueFound, TelemetryLost
+from tuner.errors import NeedsMending, NothingFeasible, Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
-from tuner.store.rows import BaselineRow
+from tuner.store.rows import BaselineRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry import kernel_log
 from tuner.telemetry.detect import Detection
 from tuner.telemetry.samples import DeviceInfo
+from tuner.telemetry.watch import read_samples
 from tuner.trial import rest as module
 from tuner.trial import session
 from tuner.trial.entry import enter_study
@@ -221,6 +223,40 @@ def test_a_study_whose_device_keeps_its_memory_stops_and_loses_nothing(
         first, second = ledger.trials(1)
         assert (first.stage, first.verdict, first.attempt) == (Stage.TOLD, "healthy", 1)
         assert second.stage is Stage.TOLD
+
+
+def measured(world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch) -> TrialRow:
+    """The one trial of a study that sees the first card alone."""
+    world = replace(world, changes={"budget": {"trials": 1}})
+    replace(world, recipe_env={"CUDA_VISIBLE_DEVICES": "0"}).make()
+    with contextlib.suppress(NothingFeasible):
+        run(world, cards, monkeypatch)
+    with Ledger(world.state, write=False) as ledger:
+        return ledger.trials(1)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_strangers_full_card_says_nothing_of_a_trial(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = measured(world, FakeCards(steady(IDLE), steady(TOTAL - MIB)), monkeypatch)
+    assert trial.feasible
+    (kept,) = world.state.rglob("telemetry.jsonl")
+    assert {d.key for sample in read_samples(kept) for d in sample.devices or ()} == {"GPU-0"}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_card_that_was_nearly_full_before_the_load_began_is_below_the_floor(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_of_the_watch = 4  # after those that look whether the card is at rest
+    cards = FakeCards(lambda at: TOTAL - 100 * MIB if at == first_of_the_watch else IDLE)
+    trial = measured(world, cards, monkeypatch)
+    assert (trial.verdict, trial.feasible) == ("healthy", False)
+    assert trial.metrics is not None
+    assert "GPU-0: 100.0 MiB free at the worst moment" in trial.metrics["memory_floor"][0]
 
 
 class OnBus(FakeCards):

@@ -50,7 +50,7 @@ class Foresight:
     def _memory(self, deployment: Deployment) -> dict[str, Any] | None:
         request = self._margins.request(deployment)
         bound = lower_bound(self._margins.facts(deployment), request)
-        margin = fits(bound, self._margins.capacity())
+        margin = fits(bound, self._margins.capacity(deployment))
         return None if margin is None or margin.ok else _too_large(margin, request)
 
     # --- the engine's word -----------------------------------------------------------------------

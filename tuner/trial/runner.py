@@ -24,7 +24,6 @@ from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
 from tuner.trial.early import CLEARLY_WORSE
-from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.exercise import read_exercise
 from tuner.trial.illness import Illness
@@ -32,6 +31,7 @@ from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
+from tuner.trial.placing import Only
 from tuner.trial.probing import Probing
 from tuner.trial.profiled import step_profile
 from tuner.trial.pulse import Pulse
@@ -131,7 +131,7 @@ class TrialRunner:
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
             illness = Illness(devices)
-            watch = self._watch(trial, plan, launch, illness)
+            watch = self._watch(trial, plan, launch, devices, illness)
         return _Live(
             trial,
             launch,
@@ -144,12 +144,16 @@ class TrialRunner:
 
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
-        study, deployment = self._study, Deployment.from_json(trial.deployment)
-        engine = study.engines[deployment.engine]
-        env = {**environment(dict(engine.env), deployment), **study.device_env}
-        return used_devices(engine, study.hardware.devices, env)
+        return used_devices(self._study, Deployment.from_json(trial.deployment))
 
-    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch, illness: Illness) -> Watch:
+    def _watch(
+        self,
+        trial: TrialRow,
+        plan: LaunchPlan,
+        launch: Launch,
+        devices: Sequence[DeviceInfo],
+        illness: Illness,
+    ) -> Watch:
         study = self._study
 
         def hear(sample: Sample) -> None:
@@ -157,7 +161,7 @@ class TrialRunner:
             study.voice.say("sample", trial.number, **sample.as_json())
 
         watch = Watch(
-            study.devices,
+            Only(study.devices, frozenset(d.key for d in devices)),
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
             on_sample=hear,
@@ -243,8 +247,9 @@ class TrialRunner:
     def _measured(
         self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
     ) -> None:
-        floor = self._margins.floor(watched)
-        host = self._margins.measured(watched)
+        # The floor counts wherever the engine was: also where it came up, was probed and warmed.
+        floor = self._margins.floor(live.watch.summary().as_json())
+        host = self._margins.measured(watched, Deployment.from_json(live.trial.deployment))
         memory = (-1.0 if host is None else host) if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,

@@ -426,7 +426,7 @@ class StudyRunner:
         # A margin that is only expected may frighten the sampler away, but it never makes a trial
         # that ran infeasible: it stays at or below 0.
         known = [margin for margin in (expected, seen) if margin is not None]
-        if expected is not None and self._study.hardware.devices:
+        if expected is not None and self._margins.on_devices(deployment):
             known = [
                 expected
             ]  # a pool that takes all it can get leaves as much free at every point
