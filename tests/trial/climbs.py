@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tuner.build.recipe import Container
 from tuner.spec import Context, Hardware, SearchSpace, parse_space
 from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
@@ -185,9 +186,10 @@ def enter(ledger: Ledger, of: SearchSpace) -> StudyRow:
 
 @dataclass(frozen=True)
 class Named:
-    """Of an engine only what tells it from others."""
+    """Of an engine only what tells it from others, and that it runs on the host."""
 
     name: str
+    container: Container = field(default_factory=Container)
 
     def as_json(self) -> dict[str, str]:
         """What an engine's stack is known by."""
