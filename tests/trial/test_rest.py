@@ -299,6 +299,28 @@ def test_a_device_that_falls_ill_under_load_stops_the_study_with_its_reason(
         assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 2)
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_study_that_finds_a_sick_card_says_so_and_starts_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Happening] = []
+    wedged = FakeCards(
+        steady(IDLE), utilization=100.0, sm_clock=25.0, temperature=0.0, power=65535.0
+    )
+    for _ in range(2):
+        with pytest.raises(Quarantined, match="GPU-0: Card is sick"):
+            run(world, wedged, monkeypatch, heard.append)
+    with Ledger(world.state, write=False) as ledger:
+        (event,) = ledger.events(kinds=["quarantine"])
+        assert event.number == 0
+        assert event.data["device"] == "GPU-0"
+        assert event.data["reason"].startswith("Card is sick: it is wedged")
+        assert ledger.open_launches() == []
+    (told,) = (what for what in heard if what.kind == "quarantine")
+    assert (told.number, told.data) == (event.number, event.data)
+
+
 @pytest.mark.xdist_group("engines")
 def test_a_machine_with_device_files_and_no_driver_starts_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -57,9 +57,10 @@ def status(
 
 def _study(one: dict[str, Any], decision: dict[str, Any] | None) -> list[str]:
     from tuner.cli.finish import conclusion
+    from tuner.score.table import number
 
     best = one["best"]
-    top = "" if best is None else f", best {best['score']:,.0f} (trial {best['trial']})"
+    top = "" if best is None else f", best {number(best['score'])} (trial {best['trial']})"
     lines = [f"{one['study']}: {one['status']}, {one['trials']} trials{top}"]
     if one["waiting"]:
         lines.append(f"  waits: {one['waiting']}")
@@ -145,12 +146,34 @@ def _show_study(study: dict[str, Any], trials: list[dict[str, Any]], *, as_json:
         return
     for line in _study(study, study["decision"] if study["status"] == "finished" else None):
         typer.echo(line)
+    for line in _front_lines(study):
+        typer.echo(line)
     if trials:
         typer.echo()
         _print_trials(study, trials)
 
 
+def _front_lines(study: dict[str, Any]) -> list[str]:
+    """What the score is where it is not the weighted one, and the front of two objectives."""
+    from tuner.score.objective import WEIGHTED
+    from tuner.score.table import columns, number
+
+    front = study["front"]
+    lines = [f"  score: {study['objective']}"] if study["objective"] != WEIGHTED.words else []
+    if front is None or not front["trials"]:
+        return lines
+    rows = [["trial", *front["objectives"], "score", ""]]
+    for one in front["trials"]:
+        chosen = "chosen" if one["trial"] == front["chosen"] else ""
+        note = chosen if one["kept"] else "over the rule's limit"
+        values = [number(one["figures"][name]) for name in front["objectives"]]
+        rows.append([str(one["trial"]), *values, number(one["score"]), note])
+    return [*lines, "", "no trial beats these in both objectives:", *columns(rows)]
+
+
 def _shown(data: dict[str, Any]) -> list[str]:
+    from tuner.score.table import number
+
     lines = [
         f"trial {data['trial']} ({data['origin']}), {data['stage']}, attempt {data['attempt']}",
         "",
@@ -166,7 +189,7 @@ def _shown(data: dict[str, Any]) -> list[str]:
     if data["score"] is not None:
         lines += [
             "",
-            f"score:   {data['score']:,.1f}" + ("" if data["feasible"] else "  (a gate failed)"),
+            f"score:   {number(data['score'])}" + ("" if data["feasible"] else "  (a gate failed)"),
         ]
         lines += _measured(data["metrics"])
     lines += _on_levels(data)
@@ -184,10 +207,12 @@ def _shown(data: dict[str, Any]) -> list[str]:
 
 def _on_levels(data: dict[str, Any]) -> list[str]:
     """What the trial came to on cheaper levels: no score, and on a scale of its own."""
+    from tuner.score.table import number
+
     found = (data["metrics"] or data["judgement"] or {}).get("levels", {})
     lines = []
     for name, level in found.items():
-        came = "failed" if level["score"] is None else f"{level['score']:,.1f}"
+        came = "failed" if level["score"] is None else number(level["score"])
         early = ", ended as it had settled" if level["settled"] else ""
         lines.append(f"level {name}: {came} in {level['seconds']:.1f} s{early} (no score)")
     return ["", *lines] if lines else []

@@ -13,8 +13,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tuner.cli.view import STAGES, StudyView
+from tuner.cli.view import STAGES, StudyView, machine_of, quarantine_of
 from tuner.quantity import format_seconds
+from tuner.score.table import number
 from tuner.trial.events import Happening, Watcher
 from tuner.trial.gatelog import in_line
 
@@ -101,7 +102,7 @@ def _stages(view: StudyView) -> Text:
 def _summary(view: StudyView) -> Table:
     grid = Table.grid(padding=(0, 2))
     if view.best:
-        best = Text(f"{view.best['score']:,.0f}", style="bold green")
+        best = Text(number(view.best["score"]), style="bold green")
         best.append(f"  trial {view.best['number']}  ")
         margins = "  ".join(
             f"{n} {m:+.0%}" for n, m in view.best["margins"].items() if m is not None
@@ -115,6 +116,8 @@ def _summary(view: StudyView) -> Table:
         for verdict, count in view.verdicts.most_common():
             counts.append(f"{count} {verdict}  ", style=VERDICT_STYLE.get(verdict, "red"))
         grid.add_row("verdicts", counts)
+    if machine := machine_of(view.sample) if view.sample else []:
+        grid.add_row("machine", " · ".join(machine))
     left = view.seconds_left
     spent = f"{format_seconds(time.time() - view.began)} gone"
     grid.add_row("time", spent + (f", about {format_seconds(left)} left" if left else ""))
@@ -169,8 +172,8 @@ class PlainLines:
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
                 return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
-            case "note" | "gate":
-                return in_line(what.number, data)
+            case "note" | "gate" | "quarantine":
+                return quarantine_of(data) if "reason" in data else in_line(what.number, data)
             case _:
                 return None
 
@@ -186,9 +189,9 @@ class PlainLines:
 
     def _told(self, what: Happening) -> str:
         score = what.data["score"]
-        scored = f", score {score:,.0f}" if score is not None else ""
+        scored = f", score {number(score)}" if score is not None else ""
         feasible = "" if what.data["feasible"] or score is None else ", a gate failed"
         left = self._view.seconds_left
         time_left = f"; about {format_seconds(left)} left" if left else ""
-        best = f"; best {self._view.best['score']:,.0f}" if self._view.best else ""
+        best = f"; best {number(self._view.best['score'])}" if self._view.best else ""
         return f"trial {what.number}: {what.data['verdict']}{scored}{feasible}{best}{time_left}"

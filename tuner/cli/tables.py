@@ -50,7 +50,7 @@ class TrialsTable:
             yield from self._below(options.max_width)
 
     def _cells(self, trial: dict[str, Any]) -> list[str]:
-        score = "" if trial["score"] is None else f"{trial['score']:,.0f}"
+        score = "" if trial["score"] is None else number(trial["score"])
         top = trial["score"] is not None and trial["score"] == self._best
         return [
             f"{trial['trial']}{' ◀' if trial['trial'] == self._winner else ''}",

@@ -169,6 +169,11 @@ class StudyDetail(StudySummary):
     levels: list[dict[str, Any]] = Field(
         description="How far each cheaper level agrees with the real one, as far as it was said."
     )
+    objective: str = Field(description="What the score is, in words.")
+    front: dict[str, Any] | None = Field(
+        description="With two objectives: the trials that no other one beats in both, by what the "
+        "search measured, and the one that the declared rule takes of them; else null."
+    )
     decision: dict[str, Any] | None
     delivered: dict[str, str | None] | None = Field(
         description="Where the worker wrote the report and the export."

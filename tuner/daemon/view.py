@@ -16,6 +16,7 @@ from tuner.daemon.models import (
 )
 from tuner.daemon.supervisor import Supervisor
 from tuner.errors import TunerError
+from tuner.score.objective import WEIGHTED
 from tuner.search.keys import key
 from tuner.spec import SearchSpace
 from tuner.store.ledger import Ledger
@@ -25,7 +26,9 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import engine_seconds, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import stored_space
+from tuner.trial.front import front_of
 from tuner.trial.gatelog import GATE, of_trial
+from tuner.trial.scoring import objective_of
 from tuner.trial.summary import command_of, failed_gates, figures_beside, margins, trial_json
 from tuner.trial.wishes import Wishes
 from tuner.verdict.families import Family, family
@@ -108,6 +111,7 @@ class Views:
             scores=_scores(ledger, row.id),
             current=_current(ledger, row.id, found),
             levels=_levels(ledger, row.id),
+            **_objective(ledger, row),
             decision=decided(ledger, row),
             delivered=delivered[-1].data if delivered else None,
             exit=ends[-1].data.get("exit") if ends else None,
@@ -152,6 +156,16 @@ def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, An
     finals = space.search.finalists
     repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
     return {"limits": limits, "repeats": repeats}
+
+
+def _objective(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
+    """What the score is, and the front of two objectives."""
+    try:
+        objective = objective_of(stored_space(ledger, row))
+    except TunerError:  # as above
+        objective = WEIGHTED
+    trials = [] if objective.pair is None else ledger.trials(row.id)
+    return {"objective": objective.words, "front": front_of(trials, objective)}
 
 
 def _spent(ledger: Ledger, study: int, found: Overview) -> Spent:

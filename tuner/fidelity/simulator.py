@@ -26,8 +26,10 @@ from tuner.fidelity.steptime import (
     seen,
     solve,
 )
+from tuner.score.figures import figures
 from tuner.score.measure import measure
-from tuner.score.official import PUBLISHED, Weights, weighted
+from tuner.score.objective import WEIGHTED, Objective
+from tuner.score.official import PUBLISHED, Weights
 
 _BLOCKS = 15_000
 _ROUNDS = 4
@@ -56,7 +58,7 @@ class Prediction:
     Attributes:
         result: The simulated load.
         coverage: Part of the step time that was spent in states that the fit has seen.
-        score: The weighted score.
+        score: The score, by the objective that was asked for.
     """
 
     result: Simulated
@@ -105,14 +107,20 @@ class Simulator:
         return list(self._models.values())
 
     def predict(
-        self, candidate: Candidate, load: Asked, *, weights: Weights = PUBLISHED
+        self,
+        candidate: Candidate,
+        load: Asked,
+        *,
+        weights: Weights = PUBLISHED,
+        objective: Objective = WEIGHTED,
     ) -> Prediction | Abstention:
         """What a candidate would come to.
 
         Args:
             candidate: The configuration.
             load: The load.
-            weights: The weights of the score.
+            weights: The weights of the weighted score.
+            objective: What the score is.
 
         Raises:
             PoolTooSmall: When it could not serve the load at all.
@@ -124,7 +132,8 @@ class Simulator:
         covered = coverage(result, model)
         if covered < self._least:
             return Abstention(f"{1 - covered:.0%} of its steps are unlike any that were seen")
-        score = weighted(measure(result.records, wall_s=result.wall_s), weights)
+        metrics = measure(result.records, wall_s=result.wall_s, limits=objective.limits)
+        score = objective.score(figures(metrics, weights))
         if score is None:
             return Abstention("the load has no score")
         return Prediction(result, covered, score)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.score.objective import WEIGHTED, Objective
 from tuner.store.rows import Event, Origin, StudyRow, TrialRow
 from tuner.verdict.families import Family, family
 
@@ -39,6 +40,8 @@ class Material:
         loads: What was measured of each workload of a trial, by its number and the workload.
         profiles: Where the steps of a trial spent their time, by its number, where that was timed.
         events: What happened in the study, in order.
+        objective: What the score is.
+        front: The trials that no other one beats in both of two objectives.
         made: When the report was made, seconds since 1970.
         tuner: The version of tuner that made it.
     """
@@ -54,6 +57,8 @@ class Material:
     loads: Mapping[int, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     profiles: Mapping[int, StepTimes] = field(default_factory=dict)
     events: Sequence[Event] = ()
+    objective: Objective = WEIGHTED
+    front: Mapping[str, Any] | None = None
     made: float = 0.0
     tuner: str = ""
 

@@ -12,7 +12,7 @@ from tuner.spec.dependencies import group_of
 from tuner.spec.notes import notes
 from tuner.spec.parameter import Group, Parameter
 from tuner.spec.points import baseline, first_points, grid_size
-from tuner.spec.score import Gates
+from tuner.spec.score import Gates, Score
 from tuner.spec.soundness import check
 from tuner.spec.space import SearchSpace
 from tuner.spec.values import key, label
@@ -94,7 +94,8 @@ def _engine(space: SearchSpace) -> Iterator[str]:
     deadlines = engine.deadlines
     yield (
         f"deadlines: start {format_seconds(deadlines.start)}, silence "
-        f"{format_seconds(deadlines.silence)}, stop {format_seconds(deadlines.stop)}"
+        f"{format_seconds(deadlines.silence)}, tokens {format_seconds(deadlines.tokens)}, "
+        f"stop {format_seconds(deadlines.stop)}"
     )
 
 
@@ -210,15 +211,44 @@ def _quality(space: SearchSpace) -> Iterator[str]:
         yield f"greedy answers of {answers.tokens} tokens: {degree}"
 
 
+def _objective(score: Score) -> Iterator[str]:
+    """What the score is, where it is not the weighted score."""
+    if score.objectives is not None and score.choose is not None:
+        first, second = score.objectives
+        yield f"two objectives: {first} and {second}"
+        choose, other = score.choose, score.other
+        if other is not None:
+            word = "at most" if other.endswith("_s") else "at least"
+            yield f"the best {choose.best} wins, with {other} {word} {choose.limit:g}"
+        else:
+            rest = 1 - (choose.balance or 0)
+            yield f"a gain in {first} weighs {choose.balance:g}, one in {second} {rest:g}"
+    elif score.objective != "weighted":
+        yield f"the score is {score.objective}: requests a second that keep the limits"
+    if score.limits is not None:
+        limits = score.limits.model_dump(exclude_none=True)
+        words = {name: "at least" if name == "output_tps" else "at most" for name in limits}
+        kept = ", ".join(f"{name} {words[name]} {value:g}" for name, value in limits.items())
+        yield f"a request counts with {kept}"
+
+
+def _weighted(score: Score) -> str:
+    return "" if score.figures == ("weighted",) else "weighted, beside it: "
+
+
 def _score(space: SearchSpace) -> Iterator[str]:
+    yield from _objective(space.score)
     weights = space.score.weights
     yield (
-        f"{weights.output_tps:g} * output TPS + {weights.uncached_input_tps:g} * uncached input "
-        f"TPS + {weights.cached_tps:g} * cached TPS ({space.score.profile})"
+        f"{_weighted(space.score)}{weights.output_tps:g} * output TPS "
+        f"+ {weights.uncached_input_tps:g} * uncached input TPS "
+        f"+ {weights.cached_tps:g} * cached TPS ({space.score.profile})"
     )
     for name in Gates.model_fields:
         value = getattr(space.score.gates, name)
         bound = "at most" if name in _AT_MOST else "at least"
+        if name == space.score.other:
+            continue  # the rule's limit stands in its place
         yield f"gate {name}: off" if value == "off" else f"gate {name}: {bound} {value:g}"
 
 

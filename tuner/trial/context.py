@@ -11,6 +11,7 @@ from tuner.launch.base import Launcher
 from tuner.load.workloads.declared import Prepared
 from tuner.memory.model import ModelFacts
 from tuner.score.gates import Gate
+from tuner.score.objective import WEIGHTED, Objective
 from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
 from tuner.store.ledger import Ledger
@@ -37,7 +38,8 @@ class Study:
         hardware: The machine.
         devices: Where device samples come from.
         gates: What its trials are held against.
-        weights: Weights of its score.
+        weights: Weights of the weighted score.
+        objective: What its trials are ranked by.
         voice: Tells those who watch.
         wishes: What is wished of it from outside.
         device_env: Variables that show its engines the devices that it may use.
@@ -59,6 +61,7 @@ class Study:
     gates: tuple[Gate, ...]
     weights: Weights
     voice: Voice
+    objective: Objective = WEIGHTED
     wishes: Wishes = field(default_factory=Wishes)
     device_env: dict[str, str] = field(default_factory=dict)
     model_facts: dict[str, ModelFacts] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from tuner.load.plan import Plan
 from tuner.load.run import LoadResult
 from tuner.score.gates import Gate
 from tuner.score.measure import measure
+from tuner.score.objective import WEIGHTED, Objective
 from tuner.score.official import Weights
 from tuner.score.rank import Standing, stand
 from tuner.spec.space import Load
@@ -24,6 +25,7 @@ class LevelLoad:
     Attributes:
         gates: What figures are held against.
         weights: What a token is worth.
+        objective: What the score is.
         settles: Whether its loads end as soon as they have settled.
         seconds: How long they took together.
         settled: Why loads ended before their end, by name.
@@ -32,6 +34,7 @@ class LevelLoad:
     gates: Sequence[Gate]
     weights: Weights
     settles: bool
+    objective: Objective = WEIGHTED
     seconds: float = 0.0
     settled: dict[str, str] = field(default_factory=dict)
     _standings: dict[str, Standing] = field(default_factory=dict)
@@ -48,8 +51,9 @@ class LevelLoad:
             self._standings[result.workload] = watch.standing()
             return
         self.seconds += result.wall_s
-        found = measure(result.records, wall_s=result.wall_s)
-        self._standings[result.workload] = stand(found, self.gates, self.weights)
+        limits, leading = self.objective.limits, self.objective.leading
+        found = measure(result.records, wall_s=result.wall_s, limits=limits)
+        self._standings[result.workload] = stand(found, self.gates, self.weights, objective=leading)
 
     def measured(self, loads: Sequence[Load]) -> Measured:
         """All loads of the level together.
@@ -57,7 +61,7 @@ class LevelLoad:
         Args:
             loads: The workloads that are asked on it.
         """
-        return Measured(self._standings, weights_of_loads(loads))
+        return Measured(self._standings, weights_of_loads(loads), self.objective)
 
     def as_json(self, measured: Measured) -> dict[str, Any]:
         """What the ledger keeps of it with the trial."""

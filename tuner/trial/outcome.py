@@ -8,6 +8,7 @@ from typing import Any
 
 from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
+from tuner.score.objective import WEIGHTED, Objective, mean_figures
 from tuner.score.rank import Standing, Tier, pessimistic_constraints
 from tuner.spec import SearchSpace
 from tuner.spec.space import Load
@@ -22,24 +23,24 @@ class Measured:
     Attributes:
         standings: One a workload, by name.
         weights: What each workload counts in the score.
+        objective: What the score is.
     """
 
     standings: Mapping[str, Standing]
     weights: Mapping[str, float]
+    objective: Objective = WEIGHTED
 
     @property
     def score(self) -> float | None:
-        """The weighted mean of the workloads' scores; None where one of them has none."""
-        scores = {name: s.score for name, s in self.standings.items()}
-        if any(score is None for score in scores.values()):
-            return None
-        total = sum(self.weights[name] for name in scores)
-        return sum(self.weights[n] * s for n, s in scores.items() if s is not None) / total
+        """The score of the workloads' mean figures; None where one of them lacks a figure."""
+        each = [(self.weights[name], s.figures) for name, s in self.standings.items()]
+        return self.objective.score(mean_figures(each, self.objective.figures))
 
     @property
     def tier(self) -> Tier:
-        """The worst of the workloads' tiers."""
-        return max(s.tier for s in self.standings.values())
+        """The worst of the workloads' tiers; without a score it is not feasible."""
+        worst = max(s.tier for s in self.standings.values())
+        return max(worst, Tier.INFEASIBLE) if self.score is None else worst
 
     @property
     def feasible(self) -> bool:

@@ -18,8 +18,6 @@ from tuner.errors import NothingFeasible, TunerError, UserError, ungrouped
 from tuner.launch.base import Launcher
 from tuner.launch.identity import myself
 from tuner.launch.kinds import launchers
-from tuner.score.gates import Gate
-from tuner.score.official import Weights
 from tuner.spec import Context, SearchSpace
 from tuner.spec.settings import EngineChoice, ModelChoice
 from tuner.store.ledger import Ledger
@@ -38,6 +36,7 @@ from tuner.trial.events import Voice, Watcher
 from tuner.trial.leases import device_env, hold_devices, needed
 from tuner.trial.profiling import profile_winner
 from tuner.trial.recovery import end_leftovers
+from tuner.trial.scoring import gates_of, objective_of, weights_of
 from tuner.trial.scrub import scrub
 from tuner.trial.study import StudyRunner
 from tuner.trial.wishes import Wishes
@@ -270,6 +269,7 @@ def _prepare(
             devices=devices,
             gates=gates_of(space),
             weights=weights_of(space),
+            objective=objective_of(space),
             voice=voice,
             wishes=wishes,
             device_env=device_env(hardware) if only is not None else {},
@@ -289,29 +289,6 @@ def context_of(space: SearchSpace, hardware: Hardware) -> Context:
     )
     loads = tuple((load.name, load.workload) for load in space.loads)
     return Context(found.overridden(space.hardware), loads)
-
-
-def gates_of(space: SearchSpace) -> tuple[Gate, ...]:
-    """The gates that trials of a space are held against."""
-    declared = space.score.gates
-    limits = {
-        "success_rate": (declared.success_rate, True),
-        "cache_hit_rate": (declared.cache_hit_rate, True),
-        "ttft_p90_s": (declared.ttft_p90_s, False),
-        "output_tps_p10": (declared.output_tps_p10, True),
-        "weighted": (declared.weighted, True),
-    }
-    return tuple(
-        Gate(name, limit, at_least=least)
-        for name, (limit, least) in limits.items()
-        if limit != "off"
-    )
-
-
-def weights_of(space: SearchSpace) -> Weights:
-    """The weights of a space's score."""
-    weights = space.score.weights
-    return Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
 
 
 def served_model(space: SearchSpace, model: ModelChoice, engine: Engine) -> Path:

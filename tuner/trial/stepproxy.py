@@ -115,7 +115,10 @@ class StepProxy:
 
     def _simulated(self, candidate: Candidate, load: Asked) -> Predicted | str:
         try:
-            found = self._fit().predict(candidate, load, weights=self.study.weights)
+            study = self.study
+            found = self._fit().predict(
+                candidate, load, weights=study.weights, objective=study.objective
+            )
         except (PoolTooSmall, ValueError, RuntimeError) as error:
             return str(error)  # a fit that fails says nothing
         if isinstance(found, Abstention):

@@ -190,6 +190,9 @@ class StudyRunner:
                 f"the baseline does not run: {first.verdict}. {said}\n"
                 f"`tuner show {self._study.row.name} {first.number}` has the proof"
             )
+        if first.score == 0:
+            said = "the baseline scores 0, so no trial's gain over it can be told and none can win"
+            self._study.voice.say("note", text=said)
         for repeat in baseline_repeats(self._trials(), self._study.space.search.repeats.baseline):
             # The noise is worth a start only where enough is left to search with.
             if not self._stopped and not self._spent_out(leave=_SEARCH_AFTER_NOISE):

@@ -16,7 +16,8 @@ from tuner.load.record import Record
 from tuner.load.store import read_records
 from tuner.report.material import Material, StepTimes, compared
 from tuner.score.buckets import PLATFORM_EDGES
-from tuner.score.official import Weights
+from tuner.score.goodput import Limits
+from tuner.score.objective import WEIGHTED
 from tuner.score.profile import OFFICIAL, Profile
 from tuner.score.summary import summarise
 from tuner.search.importance import importance
@@ -27,8 +28,10 @@ from tuner.store.rows import Origin, StudyRow, TrialRow
 from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
+from tuner.trial.front import front_of
 from tuner.trial.profiled import step_profile
 from tuner.trial.profiling import profile_of, stages_of
+from tuner.trial.scoring import objective_of, weights_of
 from tuner.trial.study import told_history
 
 MOST_SAMPLES = 300
@@ -47,6 +50,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
     decision = decided(ledger, row)
     space = space_of(ledger, row)
     context = None if space is None else context_of(space, row)
+    objective = WEIGHTED if space is None else objective_of(space)
     shown = _shown(trials, decision)
     folder = study_folder(ledger, row.name)
     return Material(
@@ -58,9 +62,13 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         importance={} if space is None or context is None else shares(space, context, trials),
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
-        loads={t.number: load_summaries(folder, t, _profile(space)) for t in shown},
+        loads={
+            t.number: load_summaries(folder, t, _profile(space), objective.limits) for t in shown
+        },
         profiles=_profiles(folder, shown, trials),
         events=ledger.events(row.id),
+        objective=objective,
+        front=front_of(trials, objective),
         made=time.time(),
         tuner=__version__,
     )
@@ -92,9 +100,7 @@ def context_of(space: SearchSpace, row: StudyRow) -> Context | None:
 def _profile(space: SearchSpace | None) -> Profile:
     if space is None:
         return OFFICIAL
-    weights = space.score.weights
-    found = Weights(weights.output_tps, weights.uncached_input_tps, weights.cached_tps)
-    return Profile("own", found, ())
+    return Profile("own", weights_of(space), ())
 
 
 def _shown(trials: list[TrialRow], decision: Mapping[str, Any] | None) -> list[TrialRow]:
@@ -151,7 +157,9 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
 
 def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
     """What was measured of each workload of a trial; nothing where its records are not kept."""
-    return load_summaries(study_folder(ledger, row.name), trial, _profile(space_of(ledger, row)))
+    space = space_of(ledger, row)
+    limits = None if space is None else objective_of(space).limits
+    return load_summaries(study_folder(ledger, row.name), trial, _profile(space), limits)
 
 
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
@@ -176,7 +184,9 @@ def samples(folder: Path, trial: TrialRow, points: int = MOST_SAMPLES) -> list[d
     return [json.loads(line) for line in found[::step]]
 
 
-def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str, dict[str, Any]]:
+def load_summaries(
+    folder: Path, trial: TrialRow, profile: Profile, limits: Limits | None = None
+) -> dict[str, dict[str, Any]]:
     """What was measured of each workload, from the records of the trial's last attempt.
 
     Workloads whose records are not kept any more are left out.
@@ -193,7 +203,9 @@ def load_summaries(folder: Path, trial: TrialRow, profile: Profile) -> dict[str,
             continue
         if records:
             wall = loads[name]["figures"].get("wall_s")
-            found[name] = summarise(records, profile, wall_s=wall, edges=_edges(records)).as_json()
+            found[name] = summarise(
+                records, profile, wall_s=wall, limits=limits, edges=_edges(records)
+            ).as_json()
     return found
 
 

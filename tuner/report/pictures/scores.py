@@ -1,13 +1,17 @@
-"""Scores over the trials, with the best so far; and throughput against TTFT."""
+"""Scores over the trials, with the best so far; and two figures against each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.report.material import Material, family_of, figure
+from tuner.report.material import Material, family_of
 from tuner.report.pictures.frame import WIDTH, Frame, legend
+from tuner.report.sections.say import number
 from tuner.report.svg import Scale, Svg, scale
 from tuner.report.text import changes
+from tuner.score.figures import FIGURES
+from tuner.score.objective import mean_figures
+from tuner.score.pareto import Objectives
 from tuner.store.rows import Origin, TrialRow
 from tuner.verdict.families import Family
 
@@ -94,7 +98,7 @@ def _shape(trial: TrialRow) -> str:
 
 
 def _title(material: Material, trial: TrialRow) -> str:
-    score = "not measured" if trial.score is None else f"score {trial.score:,.0f}"
+    score = "not measured" if trial.score is None else f"score {number(trial.score)}"
     what = f"again {trial.repeats}: " if trial.origin is Origin.REPEAT else ""
     which = changes(trial.params, material.base_params)
     return f"trial {trial.number}: {score}, {trial.verdict}; {what}{which}"
@@ -115,12 +119,12 @@ def _legend(svg: Svg, shown: Sequence[TrialRow]) -> None:
 
 
 def pareto(material: Material) -> Svg | None:
-    """Output throughput against TTFT P90; None where fewer than two trials have both."""
+    """The two objectives, or throughput and TTFT; None where fewer than two trials have both."""
+    pair = material.objective.pair or _USUAL
     found = [
-        (t, ttft, tps)
+        (t, x, y)
         for t in _chosen(material.trials)
-        if (ttft := figure(t, "ttft_p90_s")) is not None
-        and (tps := figure(t, "output_tps")) is not None
+        if (x := _mean(t, pair.second)) is not None and (y := _mean(t, pair.first)) is not None
     ]
     if len(found) < 2:
         return None
@@ -128,19 +132,21 @@ def pareto(material: Material) -> Svg | None:
     svg.add("rect", kind="paper", x=0, y=0, width=WIDTH, height=_HEIGHT)
     frame = Frame(
         svg,
-        scale([ttft for _, ttft, _ in found], _LEFT, _RIGHT, zero=True, count=8),
-        scale([tps for _, _, tps in found], _BOTTOM, _TOP, zero=True),
+        scale([x for _, x, _ in found], _LEFT, _RIGHT, zero=True, count=8),
+        scale([y for _, _, y in found], _BOTTOM, _TOP, zero=True),
     )
-    frame.axes("TTFT P90, s (less is better)", "output TPS, aggregate (more is better)")
-    front = _front([(ttft, tps) for t, ttft, tps in found if t.feasible])
-    frame.svg.path([(frame.x.at(x), frame.y.at(y)) for x, y in front], "best")
+    frame.axes(_axis(pair.second), _axis(pair.first))
+    at = {trial.number: (frame.x.at(x), frame.y.at(y)) for trial, x, y in found}
+    frame.svg.path([at[of] for of in _front(material, pair) if of in at], "best")
     best = material.best
-    for trial, ttft, tps in found:
-        title = f"{_title(material, trial)}; TTFT P90 {ttft:.3g} s, output TPS {tps:.4g}"
-        frame.mark(ttft, tps, family_of(trial), title, shape=_shape(trial))
+    for trial, x_value, y_value in found:
+        said = zip((pair.second, pair.first), (x_value, y_value), strict=True)
+        figures = ", ".join(f"{FIGURES[name].label} {number(v)}" for name, v in said)
+        title = f"{_title(material, trial)}; {figures}"
+        frame.mark(x_value, y_value, family_of(trial), title, shape=_shape(trial))
         if trial.origin is Origin.BASELINE or (best is not None and trial.number == best.number):
             name = "baseline" if trial.origin is Origin.BASELINE else f"trial {trial.number}"
-            x, y = frame.x.at(ttft), frame.y.at(tps)
+            x, y = frame.x.at(x_value), frame.y.at(y_value)
             right = x > (_LEFT + _RIGHT) / 2
             svg.text(x + (-10 if right else 10), y - 8, name, "strong", "end" if right else "start")
     entries = [("line", Family.GOOD, "nothing is better in both"), ("ring", Family.GOOD, "repeat")]
@@ -150,10 +156,30 @@ def pareto(material: Material) -> Svg | None:
     return svg
 
 
-def _front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points of which none other has both less TTFT and more throughput."""
-    front: list[tuple[float, float]] = []
-    for x, y in sorted(points, key=lambda p: (p[0], -p[1])):
-        if not front or y > front[-1][1]:
-            front.append((x, y))
-    return front
+_USUAL = Objectives("output_tps", "ttft_p90_s", balance=0.5)
+"""What is shown where no two objectives are declared; its rule decides nothing."""
+
+
+def _mean(trial: TrialRow, name: str) -> float | None:
+    """A figure of a trial, over its workloads by their weights."""
+    loads = (trial.metrics or {}).get("workloads", {}).values()
+    return mean_figures([(load["weight"], load["figures"]) for load in loads], [name])[name]
+
+
+def _axis(name: str) -> str:
+    known = FIGURES[name]
+    unit = f", {known.unit}" if known.unit else ""
+    return f"{known.label}{unit} ({'more' if known.better == 'higher' else 'less'} is better)"
+
+
+def _front(material: Material, pair: Objectives) -> list[int]:
+    """Numbers of the trials on the front, the best first figure first."""
+    if material.front is not None:
+        return [one["trial"] for one in material.front["trials"]]
+    names = pair.figures
+    results = {
+        str(t.number): {name: _mean(t, name) for name in names}
+        for t in material.trials
+        if t.feasible
+    }
+    return [int(number_of) for number_of in pair.front(results)]

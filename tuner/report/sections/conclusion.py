@@ -21,7 +21,7 @@ from tuner.report.blocks import (
 )
 from tuner.report.material import Material, family_of, gates, mean_figure
 from tuner.report.pictures.bars import intervals
-from tuner.report.sections.say import number, percent
+from tuner.report.sections.say import label, number, percent
 from tuner.report.text import changes, one_line
 from tuner.score.figures import FIGURES
 from tuner.store.rows import Origin
@@ -113,6 +113,8 @@ def _facts(material: Material) -> Iterator[Words]:
             "The scores of the search decided only who was measured again."
         )
         yield from _doubts(found)
+    if not material.objective.usual:
+        yield words(f"The score is {material.objective.words}.")
     families = [family_of(t) for t in material.trials]
     counts = [f"{n} {f.label}" for f in Family if (n := families.count(f))]
     hours = sum(material.durations.values()) / 3600
@@ -181,10 +183,10 @@ def side_by_side(material: Material) -> Iterator[Block]:
     first = next(iter(base.metrics["workloads"]))
     yield paragraph(f"{what} " + (f"Figures of the workload {one_line(first)}." if several else ""))
     rows = []
-    for name in SHOWN:
+    for name in dict.fromkeys((*_asked(material), *SHOWN)):
         one, two = (mean_figure(material, t.number, name) for t in (base, best))
         if one is not None or two is not None:
-            rows.append([_label(name), _say(name, one), _say(name, two), _change(name, one, two)])
+            rows.append([label(name), _say(name, one), _say(name, two), _change(name, one, two)])
     head = ("", f"baseline (trial {base.number})", f"trial {best.number}", "change")
     yield table(head, rows, numeric=(1, 2, 3))
     picture = intervals((material.decision or {"comparisons": ()})["comparisons"])
@@ -194,9 +196,9 @@ def side_by_side(material: Material) -> Iterator[Block]:
     yield from _gates(material)
 
 
-def _label(name: str) -> str:
-    found = FIGURES[name]
-    return f"{found.label}, {found.unit}" if found.unit else found.label
+def _asked(material: Material) -> tuple[str, ...]:
+    """The figures of an objective that was declared; they stand before the others."""
+    return () if material.objective.usual else material.objective.figures
 
 
 def _say(name: str, value: float | None) -> str:
@@ -206,6 +208,8 @@ def _say(name: str, value: float | None) -> str:
         return percent(value, sign=False)
     if FIGURES[name].unit == "s":
         return f"{value:.3f}" if value < 10 else f"{value:.1f}"
+    if value < 10:
+        return f"{value:.3g}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.1f}"
 
 

@@ -19,7 +19,8 @@ def load(material: Material) -> Iterator[Block]:
     columns = [t for t in (material.baseline, material.best) if t and material.loads.get(t.number)]
     if not columns:
         return
-    yield Heading("Where the score comes from")
+    score = "score" if material.objective.usual else "weighted score"
+    yield Heading(f"Where the {score} comes from")
     names = dict.fromkeys(w for t in columns for w in material.loads[t.number])
     for workload in names:
         if len(names) > 1:
@@ -29,11 +30,11 @@ def load(material: Material) -> Iterator[Block]:
             for t in columns
             if workload in material.loads[t.number]
         ]
-        yield from _attribution(found)
+        yield from _attribution(found, score)
         yield from _buckets(found)
 
 
-def _attribution(found: list[tuple[int, Mapping[str, Any]]]) -> Iterator[Block]:
+def _attribution(found: list[tuple[int, Mapping[str, Any]]], score: str) -> Iterator[Block]:
     rows = []
     for part, fields in (
         (
@@ -56,7 +57,7 @@ def _attribution(found: list[tuple[int, Mapping[str, Any]]]) -> Iterator[Block]:
         for field, label in fields.items():
             values = [(each.get(part) or {}).get(field) for _, each in found]
             if any(v is not None for v in values):
-                what = "of the score" if part == "shares" else "of the wall time"
+                what = f"of the {score}" if part == "shares" else "of the wall time"
                 rows.append([f"{label}, {what}", *[_share(v) for v in values]])
     if not rows:
         return
@@ -69,7 +70,7 @@ def _attribution(found: list[tuple[int, Mapping[str, Any]]]) -> Iterator[Block]:
         gain = f"{gains['gain']:.0%}"
         yield paragraph(
             f"In trial {number_of}, {gain} faster prefill would add {percent(gains['prefill'])} to the "
-            f"score, {gain} faster decoding {percent(gains['decode'])}, {gain} more cached tokens "
+            f"{score}, {gain} faster decoding {percent(gains['decode'])}, {gain} more cached tokens "
             f"{percent(gains['cache'])}. This is a model of a closed loop; with several requests at a "
             "time it is an estimate."
         )

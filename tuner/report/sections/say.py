@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tuner.score.figures import FIGURES
 from tuner.store.rows import Event
 
 
@@ -12,6 +13,12 @@ def number(value: float | None) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def label(name: str) -> str:
+    """What people call a figure, with its unit."""
+    found = FIGURES[name]
+    return f"{found.label}, {found.unit}" if found.unit else found.label
 
 
 def percent(part: float, *, sign: bool = True) -> str:

@@ -18,8 +18,9 @@ from tuner.report.blocks import (
 from tuner.report.material import Material
 from tuner.report.pictures.bars import importance
 from tuner.report.pictures.scores import pareto, scores
-from tuner.report.sections.say import number
-from tuner.report.text import one_line, value
+from tuner.report.sections.say import label, number
+from tuner.report.text import changes, one_line, value
+from tuner.score.figures import FIGURES
 from tuner.score.inert import ParameterEffect, parameter_effect
 from tuner.score.noise import Noise, pooled_noise
 from tuner.store.rows import TrialRow
@@ -36,8 +37,36 @@ def search(material: Material) -> Iterator[Block]:
         yield Picture("scores", picture, says)
     picture = pareto(material)
     if picture is not None:
-        yield Picture("pareto", picture, "Output throughput against TTFT P90.")
+        pair = material.objective.pair
+        says = "Output throughput against TTFT P90."
+        if pair is not None:
+            says = f"{FIGURES[pair.first].label} against {FIGURES[pair.second].label}."
+        yield Picture("pareto", picture, says)
+    yield from _objectives(material)
     yield from _parameters(material)
+
+
+def _objectives(material: Material) -> Iterator[Block]:
+    """The front of two objectives, and what the rule takes of it."""
+    front, pair = material.front, material.objective.pair
+    if front is None or pair is None:
+        return
+    yield Heading("Two objectives", 3)
+    yield paragraph(
+        f"The score is {material.objective.words}. These trials passed every gate, and none is beaten "
+        "in both objectives, as measured in the search; the finalists' repeats decide."
+    )
+    rows = []
+    for one in front["trials"]:
+        trial = material.trial(one["trial"])
+        point = "" if trial is None else changes(trial.params, material.base_params)
+        mark = ", chosen" if one["trial"] == front["chosen"] else ""
+        kept = "" if one["kept"] else ", over the limit"
+        values = [number(one["figures"][name]) for name in pair.figures]
+        rows.append([f"{one['trial']}{mark}{kept}", *values, number(one["score"]), point])
+    if rows:
+        head = ("trial", *(label(name) for name in pair.figures), "score", "point")
+        yield table(head, rows, numeric=(1, 2, 3))
 
 
 def _parameters(material: Material) -> Iterator[Block]:

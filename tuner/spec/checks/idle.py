@@ -110,6 +110,10 @@ def _settings(document: SpaceDocument) -> Iterator[Idle]:
     if _written(deadlines, "silence") and deadlines.silence > deadlines.start:
         place = ("engine", "deadlines", "silence")
         yield place, "silence does nothing: start ends first", "make it shorter than start"
+    longest = max(load.request_timeout for load in document.loads.values())
+    if _written(deadlines, "tokens") and deadlines.tokens > longest / 2:
+        said = "tokens does nothing: half of request_timeout ends first"
+        yield ("engine", "deadlines", "tokens"), said, "make it shorter, or request_timeout longer"
 
 
 def _proxy(document: SpaceDocument) -> Iterator[Idle]:
@@ -172,7 +176,9 @@ def _early(document: SpaceDocument) -> Iterator[Idle]:
     levels = _loads(document)
     talks = None if levels > 1 else _talks(next(iter(document.loads.values())))
     why = None
-    if levels > 1:
+    if document.score.figures != ("weighted",):
+        why = "it compares the weighted score, and the objective is another"
+    elif levels > 1:
         why = f"there are {levels} loads, and one of them does not decide"
     elif talks is not None and talks < FEWEST_TALKS:
         why = f"a load of {talks} is over before it is looked at: from {FEWEST_TALKS} on it is"

@@ -56,6 +56,12 @@ def _check_loads(document: SpaceDocument, source: Document, place: Place, level:
         raise source.error(
             place, "this level names no workload", "add workloads: the ones that are asked"
         )
+    if level.until_settled and document.score.figures != ("weighted",):
+        raise source.error(
+            (*place, "until_settled"),
+            "until_settled looks at the rates of the weighted score, and the objective is another",
+            "leave it out, and ask less",
+        )
     for name, change in level.changes.items():
         inner: Place = (*place, key) if key == "workload" else (*place, key, name)
         if name not in document.loads:

@@ -29,9 +29,13 @@ export const STAGES = {
 /** Statuses of a study that is not over. */
 export const OPEN = new Set(["queued", "running", "paused"]);
 
+/** What the score is where nothing else is declared, as the daemon says it. */
+export const USUAL = "weighted score";
+
 /** Figures that are shown first: name, unit, which way is better. */
 export const FIGURES = [
   ["weighted", "weighted score", "", "higher"],
+  ["goodput_rps", "goodput", "req/s", "higher"],
   ["output_tps", "output TPS, aggregate", "tok/s", "higher"],
   ["uncached_input_tps", "uncached input TPS", "tok/s", "higher"],
   ["cached_tps", "cached TPS", "tok/s", "higher"],

@@ -40,7 +40,7 @@ function source({ shares, wall_time: wall, tokens, population }) {
     .map(([key, label]) => `${label} ${percent(given[key], { sign: false })}`).join(", ");
   const faults = Object.entries(population?.errors ?? {}).map(([kind, count]) => `${count} × ${kind}`).join(", ");
   return h("dl.facts", {},
-    h("dt", {}, "The score comes from"), h("dd", {}, parts(shares, { output: "output", uncached_input: "uncached input", cached: "cached input" }) || "–"),
+    h("dt", {}, "The weighted score comes from"), h("dd", {}, parts(shares, { output: "output", uncached_input: "uncached input", cached: "cached input" }) || "–"),
     h("dt", {}, "The time went to"), h("dd", {}, parts(wall, { prefill: "prefill", decode: "decode", lost: "what failed", idle: "nothing" }) || "–"),
     h("dt", {}, "Tokens"), h("dd", {}, `${number(tokens?.prompt)} in prompts (${number(tokens?.cached)} from the cache), ${number(tokens?.output)} in answers`),
     h("dt", {}, "Requests"), h("dd", {}, `${population?.succeeded} of ${population?.planned} succeeded${faults ? `; ${faults}` : ""}`));

@@ -12,7 +12,7 @@ import { ahead, happening, now, spent } from "../parts/now.js";
 import { parallel } from "../parts/parallel.js";
 import { scores } from "../parts/scores.js";
 import { watch } from "../parts/watch.js";
-import { OPEN } from "../words.js";
+import { OPEN, USUAL } from "../words.js";
 
 const SOON = 250;
 const CALM = 5000;
@@ -153,7 +153,7 @@ class Study {
         h("div.row", {}, actions(study, () => this.refresh(), complain), downloads(study)))]);
     this.now.set(study);
     this.machineCard.hidden = !OPEN.has(status);
-    renew(this.best, [study.best, study.margins, study.trials > 0, this.first()?.score], () => best(study, this.first()));
+    renew(this.best, [study.best, study.margins, study.front, study.trials > 0, this.first()?.score], () => best(study, this.first()));
     put(this.spent, spent(study, this.budget));
     renew(this.decision, decided, () => (decided ? card("Baseline against finalists", decision(name, decided)) : null));
     renew(this.levels, study.levels, () => (study.levels.length ? card("Levels of fidelity", levels(study.levels)) : null));
@@ -209,6 +209,19 @@ function best(study, baseline) {
     h("p.big", {}, number(study.best.score)),
     h("p.soft.small", {}, "trial ", h("a", { href: link(study.study, study.best.trial) }, study.best.trial),
       more ? `, ${more} to the baseline on one start each` : study.best.trial === baseline?.trial ? ", the baseline itself" : ""),
-    h("h3", {}, "How far it stays from each gate"), margins(study.margins));
+    study.objective === USUAL ? null : h("p.soft.small", {}, `The score is ${study.objective}.`),
+    h("h3", {}, "How far it stays from each gate"), margins(study.margins), front(study));
   return place;
+}
+
+/** The trials that no other one beats in both of two objectives, with what the rule takes of them. */
+function front(study) {
+  if (!study.front?.trials.length) return null;
+  const names = study.front.objectives;
+  return h("div", {}, h("h3", {}, "No trial beats these in both objectives"), h("div.wide", {}, h("table", {},
+    h("thead", {}, h("tr", {}, h("th", {}, "Trial"), names.map((name) => h("th.number", {}, name)), h("th", {}, ""))),
+    h("tbody", {}, study.front.trials.map((one) => h("tr", {},
+      h("td", {}, h("a", { href: link(study.study, one.trial) }, one.trial)),
+      names.map((name) => h("td.number", {}, number(one.figures[name]))),
+      h("td", {}, one.trial === study.front.chosen ? "chosen" : one.kept ? "" : "over the rule's limit")))))));
 }
