@@ -69,9 +69,11 @@ class Foresight:
             lines = answer.error.splitlines()  # argparse prints no traceback
         log = read_log([f"{line}\n" for line in lines])
         found = judge(Evidence(log=log, exit=ExitFacts(status=1), stage=TrialStage.STARTING))
-        # Words that no rule knows, and what may be chance, are no reason: the start itself will tell.
-        certain = found.teaches and found.retry is Retry.NONE
-        return judgement_json(found) if certain else None
+        # Words that no rule knows are no reason: the start itself will tell.
+        if not found.teaches:
+            return None
+        # Nothing was started that could have failed by chance: asked again it would say the same.
+        return {**judgement_json(found), "retry": str(Retry.NONE)}
 
     def _asker(self, deployment: Deployment) -> Preflight:
         where = (deployment.engine, deployment.model)
