@@ -9,6 +9,7 @@ import pytest
 from tests.memory.checkpoints import facts
 from tuner.build import Engine, load_recipe
 from tuner.build.engine import Fingerprint
+from tuner.build.recipe import KvCache
 from tuner.memory.bound import Capacity
 from tuner.memory.estimate import Start, expect, fit, observed_peak
 from tuner.spec.deployment import Deployment
@@ -16,6 +17,7 @@ from tuner.spec.limits import Amount
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Event, Origin, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.samples import DeviceInfo
 from tuner.trial.context import Study
 from tuner.trial.margins import Margins
 
@@ -31,11 +33,21 @@ def made_by(recipe: str, vllm: str | None) -> Engine:
                   container=spec.container, kv_cache=spec.kv_cache)  # fmt: skip
 
 
-def margins(devices: tuple[object, ...] = ()) -> Margins:
+def margins(devices: tuple[object, ...] = (), gpus: str = "none") -> Margins:
     host = Amount(share=0.5)
+    engine = SimpleNamespace(
+        env={},
+        fingerprint=SimpleNamespace(cpu_features=(), vllm=None),
+        kv_cache=KvCache(),
+        container=SimpleNamespace(gpus=gpus, devices=()),
+    )
     study = SimpleNamespace(
-        hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB),
-        space=SimpleNamespace(memory=SimpleNamespace(host=host)),
+        hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB, worker_memory=None),
+        space=SimpleNamespace(
+            memory=SimpleNamespace(host=host), engine=SimpleNamespace(launch="process")
+        ),
+        engines={"cpu": engine},
+        device_env={},
     )
     return Margins(cast(Study, study))
 
@@ -52,6 +64,10 @@ DEPLOYMENT: dict[str, Any] = {
     "image": None,
     "version": None,
 }
+
+
+MINE = Deployment.from_json(DEPLOYMENT)
+CARD = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
 
 
 class Counting(Ledger):
@@ -101,13 +117,8 @@ def test_starts_of_told_trials_are_read_once(
     with Counting(tmp_path / "state", write=True) as ledger:
         row = ledger.create_study(name="one", fingerprint="f", space="", origin="")
         found = margins()
-        engine = made_by("existing", vllm=None)
-        found.study.__dict__.update(
-            ledger=ledger, row=row, engines={"cpu": engine}, models={"m": tmp_path}, model_facts={}
-        )
-        found.study.hardware.__dict__["worker_memory"] = None
-        found.study.space.__dict__["engine"] = SimpleNamespace(launch="process")
-        mine = Deployment.from_json(DEPLOYMENT)
+        found.study.__dict__.update(ledger=ledger, row=row, models={"m": tmp_path}, model_facts={})
+        mine = MINE
         assert found.violation(mine) is None
         for number in range(12):
             trial = started(ledger, row.id, number, "m" if number % 3 else "other")
@@ -137,20 +148,20 @@ def seen(high: float | None, name: str = "tree_pss") -> dict[str, Any]:
     ("held", "violation"), [(0, -1.0), (2.5, -0.75), (9.9, -0.01), (10, 0.0), (12, 0.0)]
 )
 def test_what_was_held_is_a_share_of_the_limit(held: float, violation: float) -> None:
-    assert margins().measured(seen(held)) == pytest.approx(violation)
+    assert margins().measured(seen(held), MINE) == pytest.approx(violation)
 
 
 def test_resident_pages_serve_where_shares_were_not_read() -> None:
-    assert margins().measured(seen(5, "tree_rss")) == pytest.approx(-0.5)
+    assert margins().measured(seen(5, "tree_rss"), MINE) == pytest.approx(-0.5)
 
 
 def test_nothing_is_measured_where_nobody_looked_or_devices_are_what_counts() -> None:
-    assert margins().measured(seen(None)) is None
-    assert margins(devices=("GPU-0",)).measured(seen(5)) is None
+    assert margins().measured(seen(None), MINE) is None
+    assert margins((CARD,), "all").measured(seen(5), MINE) is None
 
 
 TARGET = facts("qwen36_35b_a3b")
-CARD = 34_057_748_480
+CARD_BYTES = 34_057_748_480
 FLAGS = (
     "--tensor-parallel-size", "4", "--dtype", "half", "--enable-chunked-prefill",
     "--enable-prefix-caching", "--limit-mm-per-prompt", "image=5", "--max-num-batched-tokens",
@@ -167,7 +178,7 @@ PRINTED: dict[tuple[str, ...], tuple[int, float]] = {
 
 
 def asked_of(engine: Engine, argv: tuple[str, ...]) -> Any:
-    found = margins(devices=("GPU-0",))
+    found = margins((CARD,))
     deployment = Deployment.from_json({**DEPLOYMENT, "recipe": engine.recipe, "argv": list(argv)})
     found.study.__dict__["engines"] = {deployment.engine: engine}
     return found.request(deployment)
@@ -178,12 +189,12 @@ def test_the_first_target_is_foreseen_from_its_recipe_and_its_flags(argv: tuple[
     """Nothing but what a study has: the recipe, the flags, and the figures of one real start."""
     engine = made_by("bi100", vllm="0.6.3")
     blocks, weights = PRINTED[LONG]
-    start = Start(asked_of(engine, LONG), CARD, weights * GIB, blocks=blocks)
+    start = Start(asked_of(engine, LONG), CARD_BYTES, weights * GIB, blocks=blocks)
     peak = observed_peak(TARGET, start)
     assert peak is not None
     assert 1.1 < peak / GIB < 1.7
     blocks, weights = PRINTED[argv]
-    found = expect(TARGET, asked_of(engine, argv), fit(TARGET, [start]), Capacity(CARD),
+    found = expect(TARGET, asked_of(engine, argv), fit(TARGET, [start]), Capacity(CARD_BYTES),
                    weights_bytes=weights * GIB)  # fmt: skip
     assert found is not None
     assert found.blocks == pytest.approx(blocks, rel=0.03)
@@ -195,3 +206,21 @@ def test_an_engine_that_says_nothing_of_its_cache_is_known_by_its_version() -> N
     assert (old.generation, old.all_layers_cached) == ("v0", False)
     assert asked_of(made_by("existing", vllm="0.32.0"), LONG).generation == "v1"
     assert asked_of(made_by("existing", vllm=None), LONG).generation == "v1"
+
+
+def test_an_engine_of_the_host_is_one_also_where_there_are_devices() -> None:
+    found = margins((CARD,))
+    asked = Deployment.from_json({**DEPLOYMENT, "env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
+    request = found.request(asked)
+    assert (request.device, request.kv_bytes) == ("cpu", 4 * GIB)
+    assert found.capacity(asked).device_bytes is None
+    assert found.measured(seen(5), asked) == pytest.approx(-0.5)
+    assert margins((CARD,), "all").request(asked).device == "gpu"
+
+
+def test_the_capacity_is_that_of_the_devices_that_the_engine_sees() -> None:
+    small = DeviceInfo(1, "GPU-1", None, "Card", 8 * GIB)
+    found = margins((CARD, small), "all")
+    assert found.capacity(MINE).device_bytes == 8 * GIB
+    hidden = Deployment.from_json({**DEPLOYMENT, "env": {"CUDA_VISIBLE_DEVICES": "0"}})
+    assert found.capacity(hidden).device_bytes == 32 * GIB

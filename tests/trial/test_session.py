@@ -168,7 +168,9 @@ def test_a_secret_must_be_there_before_anything_starts(
         assert not ledger.trials(row.id)
 
 
-@pytest.mark.parametrize("place", ["detect_hardware", "_model", "Study", "needed", "hold_devices"])
+@pytest.mark.parametrize(
+    "place", ["detect_hardware", "served_model", "Study", "needed", "hold_devices"]
+)
 def test_what_looks_at_the_devices_is_closed_wherever_getting_ready_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
