@@ -22,6 +22,7 @@ from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.climbing import EVENT, Came, Climbing
 from tuner.trial.context import Study
+from tuner.trial.counted import counted_again
 from tuner.trial.counters import work_of
 from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
@@ -105,7 +106,14 @@ class Loads:
                 result = self._send(trial, sent, endpoint, launch, ending)
                 if ending.failed:
                     return None
-                found = measure(result.records, wall_s=result.wall_s, limits=objective.limits)
+                if (counts := counted_again(plan, result, endpoint)) is not None:
+                    ending.counted[plan.workload] = counts
+                found = measure(
+                    result.records,
+                    wall_s=result.wall_s,
+                    since=plan.since,
+                    limits=objective.limits,
+                )
                 seconds += result.wall_s
                 standings[plan.workload] = stand(
                     found, self._study.gates, self._study.weights, objective=objective.leading
@@ -172,7 +180,7 @@ class Loads:
         self, trial: TrialRow, sent: _Sent, endpoint: Endpoint, launch: Launch, ending: Ending
     ) -> LoadResult:
         phase, name, plan, settled = sent.phase, sent.name, sent.plan, sent.settled
-        early = self._early(trial, name) if phase == "measure" else None
+        early = self._early(trial, name, plan) if phase == "measure" else None
         motion = Motion()
         guard = LoadGuard(
             launch,
@@ -229,7 +237,7 @@ class Loads:
             return 0.9 * plan.request_timeout_s
         return min(self._study.space.engine.deadlines.tokens, plan.request_timeout_s / 2)
 
-    def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
+    def _early(self, trial: TrialRow, workload: str, plan: Plan) -> EarlyWatch | None:
         """Watches a load of the search for being clearly worse; None where nothing may be said.
 
         With several workloads one of them does not decide. Repeats are measured to their end, and so
@@ -250,7 +258,7 @@ class Loads:
         if noise is None or best is None:
             return None
         folder = study.trial_folder(best.number, best.attempt)
-        reference = reference_of(best, folder / f"measure-{workload}.jsonl")
+        reference = reference_of(best, folder / f"measure-{workload}.jsonl", plan.since)
         return None if reference is None else EarlyWatch(reference, noise, study.weights)
 
     def _salt(self, trial: TrialRow, phase: str) -> str:

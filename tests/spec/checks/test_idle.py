@@ -151,7 +151,7 @@ PAIRS = [
     ),
     (
         "workload: {kind: replay, file: t.csv, requests: 2, concurrency: 3}",
-        "workload: {kind: replay, file: t.csv, requests: 2, concurrency: 3, mode: open}",
+        "workload: {kind: replay, file: t.csv, requests: 2, mode: open}",
         "there are only 2 requests",
     ),
     (

@@ -253,8 +253,8 @@ def _workload(place: Place, load: Workload) -> Iterator[Idle]:
         case OfficialLike():
             yield from _official(place, load)
             yield from _crowded(place, load.concurrency, load.requests, "requests")
-        case Replay() if load.requests is not None and load.mode == "closed":
-            yield from _crowded(place, load.concurrency, load.requests, "requests")
+        case Replay() if load.requests is not None and load.at_once is not None:
+            yield from _crowded(place, load.at_once, load.requests, "requests")
         case Dataset():
             yield from _crowded(place, load.concurrency, load.conversations, "conversations")
             if load.output_tokens is None and _written(load, "scale"):
