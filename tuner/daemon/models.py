@@ -48,6 +48,14 @@ class Budget(Given):
         return self.model_dump(exclude_none=True)
 
 
+class Staying(Given):
+    """That the daemon is wanted for longer than there is work."""
+
+    tcp: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        None, description="A port of 127.0.0.1 to listen on too, 0 for any; null for none."
+    )
+
+
 class Submission(Given):
     """A search space to be worked on."""
 

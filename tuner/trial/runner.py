@@ -19,10 +19,11 @@ from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.telemetry.samples import DeviceInfo
+from tuner.telemetry.samples import DeviceInfo, Sample
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
+from tuner.trial.counted import COUNTS, as_json
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
@@ -33,7 +34,7 @@ from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.probing import Probing
 from tuner.trial.profiled import step_profile
-from tuner.trial.pulse import Pulse
+from tuner.trial.pulse import DeviceWork, Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again
@@ -50,6 +51,7 @@ class _Live:
     launch: Launch
     launch_id: int
     watch: Watch
+    work: DeviceWork
     measured: Measured | None = None
     ending: Ending = field(default_factory=Ending)
     devices: tuple[DeviceInfo, ...] = ()
@@ -129,8 +131,9 @@ class TrialRunner:
         launch = study.launcher.start(plan, intent)
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
-            watch = self._watch(trial, plan, launch)
-        return _Live(trial, launch, launch_id, watch, devices=devices, devices_before=before)
+            work = DeviceWork(device.key for device in devices)
+            watch = self._watch(trial, plan, launch, work)
+        return _Live(trial, launch, launch_id, watch, work, devices=devices, devices_before=before)
 
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
@@ -139,13 +142,18 @@ class TrialRunner:
         env = {**environment(dict(engine.env), deployment), **study.device_env}
         return used_devices(engine, study.hardware.devices, env)
 
-    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch, work: DeviceWork) -> Watch:
         study = self._study
+
+        def seen(sample: Sample) -> None:
+            work.note(sample)
+            study.voice.say("sample", trial.number, **sample.as_json())
+
         watch = Watch(
             study.devices,
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
-            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+            on_sample=seen,
         )
         for pid in launch.pids():
             watch.follow(pid)
@@ -163,17 +171,24 @@ class TrialRunner:
 
     def _await(self, live: _Live) -> None:
         study = self._study
-        pulse = Pulse(study.voice, live.trial.number, study.space.engine.deadlines)
+        deployment = Deployment.from_json(live.trial.deployment)
+        pulse = Pulse(
+            study.voice,
+            live.trial.number,
+            study.space.engine.deadlines,
+            loads=self._margins.facts(deployment).checkpoint_bytes,
+        )
         waited = await_ready(
             live.launch,
-            model=live.trial.deployment["served_name"],
+            model=deployment.served_name,
             patience=pulse.patience,
             on_lines=pulse.lines,
+            worked=lambda: live.work.last,
             cancelled=study.cancelled,
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending = Ending.of_wait(waited, live.ending.kills_before)
             live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
@@ -239,6 +254,7 @@ class TrialRunner:
                 **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                COUNTS: as_json(live.ending.counted),
                 "quality": {**self._probing.found(live.trial), "after": after},
                 "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
                 **_levels(live.ending),
@@ -332,7 +348,8 @@ def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[st
         return {"verdict": HELD, "judgement": {**ending.held.as_json(), **_levels(ending)}}
     found = {
         "verdict": str(judgement.verdict) if judgement.failed else "healthy",
-        "judgement": judgement_json(judgement),
+        # What it came to before it failed: a level that it led is to be held against that.
+        "judgement": {**judgement_json(judgement), **(_levels(ending) if judgement.failed else {})},
     }
     if judgement.failed and trial.feasible:
         # What the log shows in the end takes back what was measured before.
