@@ -15,6 +15,8 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
+import sys
 from pathlib import Path
 
 from benchmarks.fidelity_cpu import measure
@@ -87,6 +89,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, help="measure so many of the missing runs, and no more")
     parser.add_argument("--only", choices=PARTS, help="do one part")
     options = parser.parse_args()
+    # As an exception, so that the engine of the run in hand is stopped and not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     subject = subject_of(options)
     freeze(subject)
     if options.only in {None, "profile"}:

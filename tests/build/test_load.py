@@ -55,6 +55,20 @@ def test_the_cpu_recipe_knows_the_flags_of_its_vllm(data_dir: Path) -> None:
     assert not recipe.knows_env("LD_PRELOAD")
 
 
+def test_what_acts_on_an_engine_alone_is_known_to_its_recipe(data_dir: Path) -> None:
+    cuda, bi100 = (load_recipe(name, data_dir=data_dir) for name in ("cuda", "bi100"))
+    assert cuda.knows_env("ENGINEX_STEP_RECORDS")
+    assert cuda.knows_env("VLLM_ATTENTION_BACKEND") is False  # gone from vLLM 0.32: a flag now
+    assert not cuda.knows_env("ENGINEX_MOE_TINY_IMPL")
+    assert bi100.knows_env("ENGINEX_MOE_TINY_IMPL")
+    assert bi100.knows_env("VLLM_ATTENTION_BACKEND")
+    assert not bi100.knows_env("ENGINEX_MOE_HUGE_PAGES")
+    flags = bi100.flags()
+    assert flags is not None
+    assert {"--num-scheduler-steps", "--reasoning-parser", "-tp", "--chat-template"} <= flags
+    assert "--compilation-config" not in flags  # of later versions
+
+
 def test_the_cpu_lock_files_pin_every_package_once(data_dir: Path) -> None:
     recipe = load_recipe("cpu", data_dir=data_dir)
     seen: list[str] = []

@@ -66,6 +66,24 @@ def test_an_engine_is_asked_where_it_runs(
     assert (Asker.model == starting.MODEL_INSIDE) is inside
 
 
+@pytest.mark.parametrize("built", [True, False])
+def test_without_a_word_an_engine_is_asked_where_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, built: bool
+) -> None:
+    foreseen = build.Foreseen(server=(), env={}, digest="0" * 64, built=built)
+    monkeypatch.setattr(build, "foresee", lambda *_, **__: foreseen)
+    monkeypatch.setattr(build, "build_engine", lambda *_, **__: engine(tmp_path))
+    monkeypatch.setattr(starting, "Preflight", Asker)
+    app = typer.Typer()
+    app.command()(init)
+    file = tmp_path / "space.yaml"
+    done = CliRunner().invoke(app, [str(file), "--recipe", "cpu"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    # The engine that is asked here knows one flag; the recipe's own list has this one too.
+    assert ("--enable-prefix-caching" in file.read_text()) is not built
+    assert ("the engine is not asked" in done.stderr) is not built
+
+
 def test_what_looks_at_the_devices_is_closed_when_they_are_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

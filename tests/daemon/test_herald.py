@@ -208,8 +208,10 @@ def test_what_is_news() -> None:
     failed = announcement(event("study", status="failed", reason="no engine"), "s")
     assert failed is not None
     assert failed.text == "study s has failed: no engine"
-    refused = announcement(event("quarantine", reason="r"), "s")
+    assert announcement(event("quarantine", reason="r"), "s") is not None  # of an earlier version
+    refused = announcement(event("quarantine", device="GPU-0", reason="r"), "s")
     assert refused is not None
+    assert refused.text == "study s: GPU-0 is in quarantine: r"
     assert refused.occasion == "quarantine"
 
 

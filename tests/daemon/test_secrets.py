@@ -14,11 +14,13 @@ from tests.daemon.conftest import Keeper, body, tuner, until, wait_for
 from tests.fakes.world import World
 from tuner.daemon.client import Client
 from tuner.errors import UserError
+from tuner.launch.base import LOG_NAME
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
 
 CANARY = 'canary-"5f1c/ü'
 PART = b"canary-"
+LOG = f"trials/0000/attempt-1/{LOG_NAME}"
 
 
 def secretive(make: Callable[..., World], *fake: str, **changes: Any) -> World:
@@ -48,13 +50,23 @@ def heard(client: Client) -> str:
     return "\n".join(said)
 
 
+@pytest.mark.parametrize("way", ["sent", "inherited"])
 def test_it_is_in_no_output_of_a_study(
-    keeper: Keeper, world: Callable[..., World], tmp_path: Path
+    keeper: Keeper,
+    world: Callable[..., World],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
 ) -> None:
     one = secretive(world, "blab")
+    if way == "inherited":  # as a service's environment file gives it
+        monkeypatch.setenv("MY_TOKEN", CANARY)
     with keeper.start() as client:
-        client.post("/v1/studies", body(one, secrets={"MY_TOKEN": CANARY}))
+        client.post("/v1/studies", body(one, secrets={"MY_TOKEN": CANARY} if way == "sent" else {}))
         wait_for(client, "fake", "stage", stage="ready")
+        raw = client.text(f"/v1/studies/fake/artifacts/{LOG}").text
+        assert "using token [MY_TOKEN], that is" in raw
+        assert PART.decode() not in raw
         live = client.text("/v1/studies/fake/trials/0/log", follow=True).text
         assert "using token [MY_TOKEN], that is" in live
         until(client, "fake", "finished")
@@ -94,6 +106,15 @@ def test_what_a_killed_daemon_and_worker_leave_is_cleaned_when_the_study_goes_on
     with keeper.start() as client:
         # The secret is gone with the daemon's memory: the study says what it needs.
         assert "export MY_TOKEN" in until(client, "fake", "failed")["reason"]
+        for path in ("trials/0/log", "trials/0/log?follow=true", f"artifacts/{LOG}"):
+            with pytest.raises(UserError, match=r"may hold \$MY_TOKEN, which is not known"):
+                client.text(f"/v1/studies/fake/{path}")
+    keeper.stop()
+    # Nor does the command line, which reads by itself now, show what it cannot clean.
+    assert tuner(keeper.state, "logs", "fake", "0").returncode == 2
+    known = tuner(keeper.state, "logs", "fake", "0", env_more={"MY_TOKEN": CANARY})
+    assert "using token [MY_TOKEN], that is" in known.stdout, known.stderr
+    assert PART.decode() not in known.stdout
     done = tuner(keeper.state, "resume", "fake", "--detach", env_more={"MY_TOKEN": CANARY})
     assert done.returncode == 0, done.stderr
     with keeper.start() as client:

@@ -33,6 +33,8 @@ class Counts:
         self.printed = 0
         self.steps: Counter[int] = Counter()
         self.prompt = self.generated = 0
+        self.running = self.waiting = 0
+        self.blocks = 0.0
         self._lock = threading.Lock()
 
     def add(self, prompt: int, cached: int, generated: int) -> str | None:
@@ -81,6 +83,9 @@ class Counts:
                 f'vllm:prompt_tokens_total{{engine="0"}} {float(self.prompt)}',
                 f'vllm:generation_tokens_total{{engine="0"}} {float(self.generated)}',
                 'vllm:num_preemptions_total{engine="0"} 0.0',
+                f'vllm:num_requests_running{{engine="0"}} {self.running}.0',
+                f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}.0',
+                f'vllm:kv_cache_usage_perc{{engine="0"}} {self.blocks}',
             ]
             for edge in (*EDGES, float("inf")):
                 count = sum(n for t, n in self.steps.items() if t <= edge)

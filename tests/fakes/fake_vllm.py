@@ -40,6 +40,9 @@ SEQUENCE_GIB = float(os.environ.get("FAKE_SEQUENCE_GIB", "0.025"))
 """Memory of the states of each sequence that may run at once."""
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
 AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
+LINGER_S = float(
+    os.environ.get("FAKE_LINGER", "2")
+)  # seconds that requests then linger without a token
 FORK = bool(os.environ.get("FAKE_FORK"))
 """Whether the core and the worker are forks: the same processes, without the time that programs take."""
 
@@ -412,8 +415,8 @@ class Handler(BaseHTTPRequestHandler):
             engine.served += 1
             if "die-in-load" in SWITCHES and engine.served > AFTER:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if "hang-in-load" in SWITCHES and engine.served > AFTER:
-                time.sleep(3600)
+            if engine.served > AFTER:
+                self.linger()
             if "nan-in-log" in SWITCHES and engine.served == AFTER:
                 say(
                     "NaN in prefill GatedDeltaNet layer 0 (frac=0.9998), replacing with zeros",
@@ -448,6 +451,23 @@ class Handler(BaseHTTPRequestHandler):
                 return
             time.sleep(made * engine.token_s)
         self.whole(body, prompt, choices, usage)
+
+    def linger(self) -> None:
+        """Give no token: for ever, while a long prompt is computed, or while the request is queued."""
+        counts = self.engine.counts
+        if "hang-in-load" in SWITCHES:
+            counts.running += 1
+            time.sleep(3600)
+        if "long-prefill" in SWITCHES:
+            counts.running += 1
+            for _ in range(int(20 * LINGER_S)):
+                counts.blocks += 0.001
+                time.sleep(0.05)
+            counts.running -= 1
+        if "queued" in SWITCHES:
+            counts.waiting += 1
+            time.sleep(LINGER_S)
+            counts.waiting -= 1
 
     def whole(
         self,

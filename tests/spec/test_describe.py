@@ -82,7 +82,7 @@ def test_the_rest_of_what_a_space_can_say_is_shown(build: Build, context: On) ->
         "env B: 2",
         "flag --max-num-seqs: 4",
         "port 8123 on 127.0.0.1",
-        "deadlines: start 10 m 00 s, silence 1 m 30 s, stop 1 m 00 s",
+        "deadlines: start 10 m 00 s, silence 1 m 30 s, tokens 2 m 00 s, stop 1 m 00 s",
         "All sizes.",
         "Twice the factor.",
         "forbid factor > hardware.cores: not enough",

@@ -72,7 +72,8 @@ def test_the_defaults_that_it_says_are_the_defaults() -> None:
     from tuner.spec.score import Gates, Weights
 
     deadlines = Deadlines()
-    assert (deadlines.start, deadlines.silence, deadlines.stop) == (900, 300, 60)
+    assert (deadlines.start, deadlines.silence) == (900, 300)
+    assert (deadlines.tokens, deadlines.stop) == (120, 60)
     assert Search().startup == 10
     assert (Finalists().count, Finalists().rounds) == (2, 1)
     assert Search().stop_early

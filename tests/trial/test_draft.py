@@ -17,7 +17,7 @@ from tuner.spec import SearchSpace, parse_space
 from tuner.telemetry.hardware import Hardware
 from tuner.telemetry.samples import DeviceInfo
 from tuner.trial.admission import check_targets
-from tuner.trial.draft import Ground, draft
+from tuner.trial.draft import KV_SPACE, MOE, MOE_MAX, Ground, draft
 
 MODELS = ("llama_tiny", "qwen36_35b_a3b", "gemma3_tiny")
 
@@ -93,6 +93,26 @@ def test_experts_are_searched_where_there_are_some() -> None:
     assert "moe" in read(ground()).parameters  # the tiny model has experts
     assert "moe" in read(ground(model="qwen36_35b_a3b")).parameters
     assert "moe" not in read(ground(model="llama_tiny")).parameters
+
+
+def test_variants_are_those_that_can_be_fastest_where_the_engine_runs() -> None:
+    variables = {MOE, MOE_MAX}
+    on_cpu = read(ground(variables=variables)).parameters
+    assert on_cpu["moe"].choices == ("native", "compiled")
+    assert on_cpu["moe_max"].when == "moe != 'native'"
+    space = read(ground("bi100", "qwen36_35b_a3b", variables=variables))
+    check_targets(space)
+    assert space.parameters["moe"].choices == ("native", "tokenwise", "bmm", "direct")
+
+
+def test_an_engine_for_devices_gets_no_draft_of_a_processor_where_there_are_none() -> None:
+    one = ground("bi100", "qwen36_35b_a3b", hardware=hardware(0), variables={KV_SPACE, MOE})
+    space = read(one)
+    assert "kv_space" not in space.parameters
+    assert "gpu_memory_utilization" in space.parameters
+    assert "--enforce-eager" not in space.engine.flags
+    assert "no devices, which this engine needs" in draft(one)
+    assert "--enable-prompt-tokens-details" not in draft(one)  # vLLM 0.6.3 has no such flag
 
 
 def test_the_kv_space_fits_the_host() -> None:

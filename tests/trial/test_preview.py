@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -168,6 +169,38 @@ def test_what_the_recipe_does_not_know_is_refused_with_its_line(
         check_targets(space)
     assert said in str(caught.value)
     assert caught.value.line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("flag: --max-num-seqs", "flag: --max-num-sekz", "did you mean --max-num-seqs?"),
+        ("env: MOE_NATIVE", "env: VLLM_CPU_KVCACHE_SPAZE", "knows no variable VLLM_CPU_KVCACHE_SP"),
+        ("env: MOE_NATIVE", "env: ENGINEX_NUMERIC_WATCH", "knows no variable ENGINEX_NUMERIC_WA"),
+        ("version: 1\n", "version: 1\ndecode_profile: true\n", "its engine cannot be profiled"),
+    ],
+)
+def test_what_does_nothing_on_the_first_target_is_refused(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    text = Path("search_spaces/bi100_qwen36.yaml").read_text()
+    assert text.count(old) == 1
+    file = tmp_path / "space.yaml"
+    file.write_text(text.replace(old, new))
+    space = load_space(file)
+    with pytest.raises(SpaceError, match=re.escape(said)) as caught:
+        check_targets(space)
+    assert caught.value.line
+
+
+def test_flags_that_nobody_listed_are_said_to_be_unchecked(tmp_path: Path) -> None:
+    file = world(tmp_path)
+    head, tail = file.read_text().rsplit("recipe: cpu", 1)
+    file.write_text(f"{head}recipe: existing{tail}")
+    space = load_space(file)
+    said = "recipe existing lists no flags"
+    assert any(said in line for line in as_lines(space, Context.of(space, ON), count=0))
+    assert any(said in note for note in as_json(space, Context.of(space, ON), count=0)["notes"])
 
 
 def test_the_command_is_one_for_all(tmp_path: Path) -> None:

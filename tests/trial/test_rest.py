@@ -19,6 +19,7 @@ from tuner.telemetry.detect import Detection
 from tuner.trial import rest as module
 from tuner.trial import session
 from tuner.trial.entry import enter_study
+from tuner.trial.events import Happening, Watcher
 from tuner.trial.rest import Rest, known_baseline
 from tuner.trial.sampling import Pace
 from tuner.trial.session import work
@@ -183,11 +184,13 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     return World(tmp_path, {"budget": {"trials": 2}}, container={"gpus": "all"}).make()
 
 
-def run(world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch) -> None:
+def run(
+    world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch, *watchers: Watcher
+) -> None:
     monkeypatch.setattr(session, "detect", lambda: Detection(cards))
     with Ledger(world.state, write=True) as ledger:
         row = enter_study(ledger, load_space(world.space), world.space)
-        work(ledger, row, watchers=[], wishes=Wishes(threading.Event()))
+        work(ledger, row, watchers=watchers, wishes=Wishes(threading.Event()))
 
 
 @pytest.mark.slow
@@ -215,6 +218,26 @@ def test_a_study_whose_device_keeps_its_memory_stops_and_loses_nothing(
         first, second = ledger.trials(1)
         assert (first.stage, first.verdict, first.attempt) == (Stage.TOLD, "healthy", 1)
         assert second.stage is Stage.TOLD
+
+
+def test_a_study_that_finds_a_sick_card_says_so_and_starts_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[Happening] = []
+    wedged = FakeCards(
+        steady(IDLE), utilization=100.0, sm_clock=25.0, temperature=0.0, power=65535.0
+    )
+    for _ in range(2):
+        with pytest.raises(Quarantined, match="GPU-0: Card is sick"):
+            run(world, wedged, monkeypatch, heard.append)
+    with Ledger(world.state, write=False) as ledger:
+        (event,) = ledger.events(kinds=["quarantine"])
+        assert event.number == 0
+        assert event.data["device"] == "GPU-0"
+        assert event.data["reason"].startswith("Card is sick: it is wedged")
+        assert ledger.open_launches() == []
+    (told,) = (what for what in heard if what.kind == "quarantine")
+    assert (told.number, told.data) == (event.number, event.data)
 
 
 @pytest.mark.xdist_group("engines")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.fakes.world import World
+from tests.fakes.world import ENGINE, World
 from tuner.errors import NothingFeasible, StudyConflict, TunerError
 from tuner.export import computility
 from tuner.spec import load_space
@@ -239,3 +239,30 @@ def test_a_secret_reaches_the_engine_and_nothing_else(
         if b"canary-5f1c" in path.read_bytes()
     ]
     assert not holding
+
+
+def _hanging(tmp_path: Path, switch: str) -> World:
+    """A fake whose requests give no token for two seconds once the load has begun, or never."""
+    engine = {**ENGINE, "deadlines": {**ENGINE["deadlines"], "tokens": "1s"}}
+    changes = {"engine": engine, "budget": {"trials": 1}, "search": {"finalists": {"count": 0}}}
+    return World(tmp_path, changes, fake=(switch,), recipe_env={"FAKE_AFTER": "7"}).make()
+
+
+def test_an_engine_that_hangs_under_load_is_found_by_its_silence(tmp_path: Path) -> None:
+    world = _hanging(tmp_path, "hang-in-load")
+    with pytest.raises(TunerError, match=r"(?s)the baseline does not run: run_hang"):
+        run(world)
+    with Ledger(world.state, write=False) as ledger:
+        (trial,) = ledger.trials(ledger.study("fake").id)
+    assert trial.judgement is not None
+    said = " ".join(line["text"] for line in trial.judgement["evidence"])
+    assert "no progress for" in said
+    assert "1.0 s allowed" in said
+    assert trial.attempt == 2  # seen once, it is confirmed once
+
+
+@pytest.mark.parametrize("switch", ["long-prefill", "queued"])
+def test_a_long_prefill_and_a_queue_are_no_hang(tmp_path: Path, switch: str) -> None:
+    (trial,) = run(_hanging(tmp_path, switch))
+    assert (trial.verdict, trial.attempt) == ("healthy", 1)
+    assert trial.score is not None

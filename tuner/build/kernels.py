@@ -87,10 +87,11 @@ def measure_kernels(
 
 
 def is_an_image(recipe: str) -> UserError:
-    """The error of an engine in an image, whose kernels are not measured from here."""
+    """The error of an engine in an image: what is measured is the processor, by an engine of this machine."""
     return UserError(
-        f"the engine {recipe} is an image",
-        mend="run `python -m enginex.bench --model DIR --policy FILE` in a container of it",
+        f"the engine {recipe} is an image, and what is measured here is this machine's processor",
+        mend="measure a recipe that is built on this machine, such as cpu; on devices search "
+        "ENGINEX_MOE_TINY_IMPL itself",
     )
 
 

@@ -47,9 +47,15 @@ class Recipe:
 
     def flags(self) -> frozenset[str] | None:
         """Server flags that the engine understands, long and short; None where any is let through."""
-        if self.spec.knows.flags is None:
-            return None
-        text = (self.folder / self.spec.knows.flags).read_text(encoding="utf-8")
+        return None if self.spec.knows.flags is None else self._words(self.spec.knows.flags)
+
+    def variables(self) -> tuple[str, ...]:
+        """Variables that the server reads; a trailing ``*`` stands for any ending."""
+        listed = self.spec.knows.variables
+        return (*self.spec.knows.env, *sorted(self._words(listed) if listed else ()))
+
+    def _words(self, file: str) -> frozenset[str]:
+        text = (self.folder / file).read_text(encoding="utf-8")
         lines = (line.split("#", 1)[0] for line in text.splitlines())
         return frozenset(word for line in lines for word in line.split())
 
@@ -57,7 +63,7 @@ class Recipe:
         """Whether the server reads this environment variable, as far as the recipe says."""
         return any(
             name.startswith(known[:-1]) if known.endswith("*") else name == known
-            for known in self.spec.knows.env
+            for known in self.variables()
         )
 
 
@@ -160,6 +166,8 @@ def _named(spec: RecipeSpec) -> list[tuple[str, str]]:
     found = [(f"extras {name}", file) for name, file in spec.extras.items()]
     if spec.knows.flags is not None:
         found.append(("knows.flags", spec.knows.flags))
+    if spec.knows.variables is not None:
+        found.append(("knows.variables", spec.knows.variables))
     for step in spec.steps:
         owner = f"step {step.name!r}"
         if isinstance(step, PipStep) and step.requirements is not None:

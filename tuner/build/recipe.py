@@ -132,11 +132,13 @@ class Knows(Strict):
     Attributes:
         flags: A file of the recipe with one server flag a line (``--name``, then its short forms);
             None where any flag is let through to the engine's own check.
-        env: Environment variables that the server reads and that a search may set; a trailing ``*``
+        variables: A file of the recipe with one variable a line that the server reads.
+        env: Further variables that the server reads and that a search may set; a trailing ``*``
             stands for any ending.
     """
 
     flags: Line | None = None
+    variables: Line | None = None
     env: tuple[Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*\*?$")], ...] = ()
 
 

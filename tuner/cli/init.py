@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from tuner.build import Recipe
+    from tuner.telemetry.hardware import Hardware
 
 
 def init(
@@ -34,11 +35,12 @@ def init(
         str | None, typer.Option(help="The study's name. Default: from the model and the recipe.")
     ] = None,
     ask: Annotated[
-        bool,
+        bool | None,
         typer.Option(
-            "--ask", help="Ask the engine itself for its flags; it is built if it is new."
+            "--ask/--no-ask",
+            help="Ask the engine itself for its flags, which builds it if it is new. Default: where it is built.",
         ),
-    ] = False,
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a first search space for this machine, with comments.
@@ -49,7 +51,7 @@ def init(
     """
     import re
 
-    from tuner.build import default_launch, load_recipe
+    from tuner.build import default_launch, foresee, load_recipe
     from tuner.errors import UserError
     from tuner.files import write_atomic
     from tuner.memory.config import read_config
@@ -70,19 +72,21 @@ def init(
         source.close()
     name = recipe or ("cuda" if hardware.telemetry == "nvml" else "cpu")
     loaded = load_recipe(name)
-    container = loaded.spec.container
-    on_devices = bool(hardware.devices) and (container.gpus != "none" or bool(container.devices))
+    launch = default_launch(loaded)
+    on_devices = _uses_devices(loaded, hardware)
+    asked = foresee(loaded, launch=launch).built if ask is None else ask
+    flags = _ask(loaded, model) if asked else loaded.flags()
     words = f"{model.name if model else 'tiny'}-{loaded.name}".lower()
     ground = Ground(
         study=study or re.sub(r"[^a-z0-9]+", "-", words).strip("-")[:60],
         recipe=str(Path(name).resolve()) if "/" in name else name,
-        launch=default_launch(loaded),
+        launch=launch,
         model=str(model.resolve()) if model else None,
         config=read_config(model) if model else None,
         hardware=hardware,
         on_devices=on_devices,
-        flags=_ask(loaded, model) if ask else loaded.flags(),
-        variables=_variables(loaded),
+        flags=flags,
+        variables=_variables(loaded, on_devices=on_devices),
     )
     text = draft(ground)
     check_targets(
@@ -92,12 +96,31 @@ def init(
         write_atomic(file, text)
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=file) from error
+    if not asked:
+        said = (
+            "is not asked"
+            if flags is None
+            else "is not asked, the recipe's own list of flags is taken"
+        )
+        typer.echo(f"the engine {said}; --ask asks it, and builds it first", err=True)
     typer.echo(f"{file}: read it, change it, then: tuner validate {file}, tuner run {file}")
 
 
-def _variables(recipe: Recipe) -> AbstractSet[str]:
-    """The variables a draft may propose that the recipe's engine reads."""
-    return {v for v in ("VLLM_CPU_KVCACHE_SPACE", "ENGINEX_MOE_TINY_IMPL") if recipe.knows_env(v)}
+def _uses_devices(recipe: Recipe, hardware: Hardware) -> bool:
+    """Whether the recipe's engine uses devices: by what it says, or by what is here where it takes what there is."""
+    container = recipe.spec.container
+    if container.gpus == "auto" and not container.devices:
+        return bool(hardware.devices)
+    return container.gpus != "none" or bool(container.devices)
+
+
+def _variables(recipe: Recipe, *, on_devices: bool) -> AbstractSet[str]:
+    """The variables a draft may propose that act on the recipe's engine."""
+    from tuner.trial.draft import KV_SPACE, MOE, MOE_MAX
+
+    # Of an engine that somebody built, nobody knows whether its experts are switched on a device.
+    may = {KV_SPACE} if on_devices and recipe.spec.base.existing else {KV_SPACE, MOE, MOE_MAX}
+    return {name for name in may if recipe.knows_env(name)}
 
 
 def _ask(recipe: Recipe, model: Path | None) -> AbstractSet[str] | None:

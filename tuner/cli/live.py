@@ -13,7 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tuner.cli.view import STAGES, StudyView
+from tuner.cli.view import STAGES, StudyView, machine_of, quarantine_of
 from tuner.quantity import format_seconds
 from tuner.score.table import number
 from tuner.trial.events import Happening, Watcher
@@ -116,6 +116,8 @@ def _summary(view: StudyView) -> Table:
         for verdict, count in view.verdicts.most_common():
             counts.append(f"{count} {verdict}  ", style=VERDICT_STYLE.get(verdict, "red"))
         grid.add_row("verdicts", counts)
+    if machine := machine_of(view.sample) if view.sample else []:
+        grid.add_row("machine", " · ".join(machine))
     left = view.seconds_left
     spent = f"{format_seconds(time.time() - view.began)} gone"
     grid.add_row("time", spent + (f", about {format_seconds(left)} left" if left else ""))
@@ -170,8 +172,8 @@ class PlainLines:
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
                 return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
-            case "note" | "gate":
-                return in_line(what.number, data)
+            case "note" | "gate" | "quarantine":
+                return quarantine_of(data) if "reason" in data else in_line(what.number, data)
             case _:
                 return None
 

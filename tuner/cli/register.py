@@ -23,6 +23,7 @@ def commands(app: typer.Typer) -> None:
         profile,
         run,
         score,
+        surface,
         validate,
         verdict,
     )
@@ -52,5 +53,6 @@ def commands(app: typer.Typer) -> None:
     app.command("score")(score.score)
     app.command()(kernels.kernels)
     app.command("fidelity")(fidelity.fidelity_command)
+    app.command()(surface.surface)
     app.add_typer(engine.app, name="engine")
     app.add_typer(daemon.app, name="daemon")

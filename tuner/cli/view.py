@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from tuner.quantity import format_bytes
 from tuner.spec import SearchSpace
 from tuner.trial.events import Happening
 from tuner.trial.gatelog import CLOSED, OPENED, in_line
@@ -55,6 +56,7 @@ class StudyView:
         spent: What is spent, by kind.
         finals: Starts that are left of the finalists' repeats; None before them.
         round: Starts of their first round; a later one has no more.
+        sample: How host, engine and devices do, while a trial runs.
         notes: The last words that are worth keeping in sight, the newest at the end.
         proxy: What a trusted proxy did last. It does something at every trial, so it has a line of its own:
             among the notes it would push out all the others.
@@ -72,6 +74,7 @@ class StudyView:
     spent: dict[str, float] = field(default_factory=dict)
     finals: int | None = None
     round: int = 0
+    sample: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     proxy: str = ""
 
@@ -109,7 +112,11 @@ class StudyView:
     def _on_build(self, what: Happening) -> None:
         self.build = what.data
 
+    def _on_sample(self, what: Happening) -> None:
+        self.sample = what.data
+
     def _on_told(self, what: Happening) -> None:
+        self.sample = {}  # nothing is sampled between two trials
         self.verdicts[what.data["verdict"]] += 1
         score = what.data["score"]
         if what.data["feasible"] and score is not None:
@@ -141,7 +148,7 @@ class StudyView:
             self.proxy = text
 
     def _on_quarantine(self, what: Happening) -> None:
-        self._keep(f"quarantined: {what.data['reason']}")
+        self._keep(quarantine_of(what.data))
 
     def _keep(self, text: str) -> None:
         self.notes = [*self.notes[1 - _NOTES :], text]
@@ -187,6 +194,38 @@ def limits(space: SearchSpace, wishes: Wishes) -> dict[str, float]:
     finals = space.search.finalists
     repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
     return {**wishes.limits(space.budget), "repeats": float(repeats)}
+
+
+def machine_of(sample: dict[str, Any]) -> list[str]:
+    """How the host, the engine and each device do, in words; what is not known is left out.
+
+    Args:
+        sample: What the event ``sample`` tells.
+    """
+    parts = []
+    host, tree, devices = sample.get("host") or {}, sample.get("tree"), sample.get("devices")
+    if host.get("cpu") is not None:
+        parts.append(f"host {host['cpu']:.0f} % busy")
+    if tree:
+        parts.append(f"engine {format_bytes(tree['pss'] or tree['rss'])}")
+    if devices is None:
+        parts.append("devices cannot be read")
+    return parts + [_device(device) for device in devices or ()]
+
+
+def _device(device: dict[str, Any]) -> str:
+    name = f"device {device['index']}"
+    used, total, busy = device["memory_used"], device["memory_total"], device["utilization"]
+    said = [] if busy is None else [f"{busy:.0f} % busy"]
+    if used is not None:
+        said.append(format_bytes(used) + ("" if total is None else f" of {format_bytes(total)}"))
+    return f"{name} {', '.join(said)}" if said else f"{name} cannot be read"
+
+
+def quarantine_of(data: dict[str, Any]) -> str:
+    """What was put in quarantine, and why, in words."""
+    device = f"{data['device']}: " if data.get("device") else ""
+    return f"in quarantine: {device}{data['reason']}"
 
 
 def say(value: Any) -> str:

@@ -66,7 +66,8 @@ def announcement(event: Event, study: str) -> Announcement | None:
             )
         case "quarantine":
             occasion = "quarantine"
-            text = f"study {study}: a device is in quarantine: {data['reason']}"
+            device = data.get("device", "a device")  # events of earlier versions do not name it
+            text = f"study {study}: {device} is in quarantine: {data['reason']}"
         case _:
             return None
     said = {
@@ -138,7 +139,8 @@ class Herald:
 
     async def _run(self, argv: tuple[str, ...], news: Announcement, body: bytes) -> str | None:
         """Run the program; why that failed, None when it did not."""
-        env = {**clean_environment(), "TUNER_EVENT": news.occasion, "TUNER_TEXT": news.text}
+        text = self._books.redact.text(news.text)
+        env = {**clean_environment(), "TUNER_EVENT": news.occasion, "TUNER_TEXT": text}
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,

@@ -259,6 +259,7 @@ class Supervisor:
     # --- one worker ------------------------------------------------------------------------------
 
     async def _start(self, one: Candidate) -> bool:
+        await asyncio.to_thread(self._books.inherit, one.row)
         task = Task(
             study=one.row.id,
             name=one.row.name,

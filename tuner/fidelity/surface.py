@@ -7,6 +7,7 @@ level, once or more often. A point that does not start has no values and says wh
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,8 @@ from tuner.errors import UserError
 from tuner.fidelity.assess import noise
 from tuner.fidelity.rule import read_bytes
 from tuner.fidelity.table import canonical
-from tuner.store.rows import Transition, TrialRow
+from tuner.spec.levels import REAL
+from tuner.store.rows import Origin, StudyRow, Transition, TrialRow
 from tuner.store.stages import Stage, is_running
 
 Scalar = str | int | float | bool
@@ -205,6 +207,41 @@ class Steps(Protocol):
         """Seconds that a trial spent on the way from each stage to the next."""
 
 
+def surface_of_study(
+    row: StudyRow, trials: Sequence[TrialRow], transitions: Iterable[Transition]
+) -> Surface:
+    """A surface from a study: all that it measured, on every level.
+
+    Args:
+        row: The study.
+        trials: Its trials, read whole; one that was never told is left out.
+        transitions: Their changes of stage.
+
+    Raises:
+        UserError: When the study has no baseline yet, or none of its trials has a value.
+    """
+    first = next((trial for trial in trials if trial.origin is Origin.BASELINE), None)
+    if first is None:
+        raise UserError(f"study {row.name!r} has measured nothing yet")
+    head = Head(surface=row.name, what=_what(row), real=REAL, baseline=first.params)
+    try:
+        return surface_of_trials(head, trials, stage_seconds(transitions), REAL)
+    except ValueError as error:
+        raise UserError(f"study {row.name!r} is no surface: {error}") from error
+
+
+def _what(row: StudyRow) -> str:
+    """Which engines on which machine, and when, in one sentence."""
+    said = []
+    for name, engine in row.facts.get("engines", {}).items():
+        seen = engine["fingerprint"]
+        parts = [f"{p} {seen[p]}" for p in ("vllm", "torch") if seen[p]]
+        parts += [part for part in (seen["image"], seen["cpu"]) if part]
+        said.append(f"engine {name} ({', '.join(parts)})")
+    day = dt.datetime.fromtimestamp(row.created, tz=dt.UTC).date().isoformat()
+    return f"study {row.name} of {day}: {'; '.join(said) or 'an engine that is not known'}"
+
+
 def surface_of_trials(
     head: Head, trials: Iterable[TrialRow], seconds: Steps, level: str = "full"
 ) -> Surface:
@@ -214,7 +251,7 @@ def surface_of_trials(
         head: What it is.
         trials: The study's trials; those that were never told are left out.
         seconds: The seconds of a trial's stages.
-        level: The level that they were measured on.
+        level: The level that their scores were measured on.
     """
     found: dict[str, Point] = {}
     for trial in trials:
@@ -222,7 +259,7 @@ def surface_of_trials(
             continue
         point = _point(trial, seconds(trial), level)
         old = found.get(point.key)
-        found[point.key] = point if old is None else _joined(old, point, level)
+        found[point.key] = point if old is None else _joined(old, point)
     return Surface(head, list(found.values()))
 
 
@@ -230,24 +267,32 @@ def _point(trial: TrialRow, seconds: Mapping[Stage, float], level: str) -> Point
     up = sum(s for stage, s in seconds.items() if is_running(stage) and stage is not Stage.STARTING)
     good = bool(trial.feasible) and trial.score is not None and trial.score > 0
     verdict = trial.verdict or "gates"
+    cheaper = {
+        name: (Run(value=one["score"], seconds=one["seconds"]),)
+        for name, one in trial.levels.items()
+        if one.get("score") and one.get("seconds")
+    }
+    rest = up - sum(runs[0].seconds for runs in cheaper.values())
+    real = {level: (Run(value=trial.score or 0.0, seconds=rest),)} if good and rest > 0 else {}
     return Point(
         params=trial.params,
         start_s=(seconds.get(Stage.STARTING, 0.0),),
-        levels={level: (Run(value=trial.score or 0.0, seconds=up),)} if good else {},
+        levels={**cheaper, **real},
         lost_s=0.0 if good else up,
         verdict=_MEASURED if good else ("gates" if trial.score is not None else verdict),
         foreseen=not trial.launched,
     )
 
 
-def _joined(old: Point, new: Point, level: str) -> Point:
+def _joined(old: Point, new: Point) -> Point:
     """One point from two trials of it; a value outlives a failure."""
-    runs = (*old.levels.get(level, ()), *new.levels.get(level, ()))
+    names = dict.fromkeys([*old.levels, *new.levels])
+    good = _MEASURED in (old.verdict, new.verdict)
     return old.model_copy(
         update={
             "start_s": (*old.start_s, *new.start_s),
-            "levels": {level: runs} if runs else {},
-            "verdict": _MEASURED if runs else old.verdict,
+            "levels": {n: (*old.levels.get(n, ()), *new.levels.get(n, ())) for n in names},
+            "verdict": _MEASURED if good else old.verdict,
             "foreseen": old.foreseen and new.foreseen,
         }
     )

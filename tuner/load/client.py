@@ -11,6 +11,7 @@ import h11
 
 from tuner.load.answer import Answer, error_text, one_line
 from tuner.load.endpoint import Endpoint
+from tuner.load.motion import Motion
 from tuner.load.record import ErrorClass, Record
 from tuner.load.wire import Pool, WireFailed
 
@@ -108,13 +109,19 @@ class Client:
         endpoint: The server.
         clock: Monotonic seconds since the start of the load.
         keep: Is given each record, once, when its request is over.
+        motion: Where the signs of progress of all its requests can be read.
     """
 
     def __init__(
-        self, endpoint: Endpoint, clock: Callable[[], float], keep: Callable[[Record], None]
+        self,
+        endpoint: Endpoint,
+        clock: Callable[[], float],
+        keep: Callable[[Record], None],
+        motion: Motion | None = None,
     ) -> None:
         self._clock = clock
         self._keep = keep
+        self._motion = Motion() if motion is None else motion
         self._pool = Pool(endpoint.host, endpoint.port, uds=endpoint.uds, clock=clock)
         host = "localhost" if endpoint.uds else endpoint.url.removeprefix("http://")
         self._target = f"{endpoint.prefix}/v1/chat/completions"
@@ -136,6 +143,8 @@ class Client:
         and the cancellation goes on.
         """
         taken = Reception()
+        whole = False
+        self._motion.begin(taken.answer)
         try:
             async with asyncio.timeout(timeout_s):
                 wire = await self._pool.connect()
@@ -143,6 +152,7 @@ class Client:
                     await wire.exchange(self._head(len(body)), body, taken)
                 finally:
                     self._pool.release(wire)
+            whole = True
             failure = taken.conclude()
         except WireFailed as failed:
             failure = _wire_failure(failed, taken)
@@ -152,6 +162,8 @@ class Client:
             failure = _unless_done(taken, ErrorClass.CANCELLED, "the load was stopped")
             self._keep(self._record(place, taken, failure))
             raise
+        finally:
+            self._motion.end(taken.answer, whole=whole)
         record = self._record(place, taken, failure)
         self._keep(record)
         return Answered(record, None if failure else taken.answer)

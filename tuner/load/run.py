@@ -12,6 +12,7 @@ from tuner.errors import ungrouped
 from tuner.load.body import Conversation
 from tuner.load.client import Client, Place
 from tuner.load.endpoint import Endpoint
+from tuner.load.motion import Motion
 from tuner.load.plan import Closed, Open, Plan, Session
 from tuner.load.record import ErrorClass, Record
 from tuner.load.salt import salt_of
@@ -69,6 +70,7 @@ def run_load(
     clock: Callable[[], float] = time.monotonic,
     on_record: Callable[[Record], None] | None = None,
     stop: Flag | None = None,
+    motion: Motion | None = None,
 ) -> LoadResult:
     """Send a plan to a server and wait for its end. Runs in any thread, on a loop of its own.
 
@@ -80,12 +82,21 @@ def run_load(
         clock: Monotonic seconds.
         on_record: Is given each record of a request that was sent, when it is over, in this thread.
         stop: Looked at 50 times a second; once set, what runs is cut and what waits is not sent.
+        motion: Shows the load's signs of progress while it runs, to ``stop`` for example.
 
     Returns:
         The whole population: one record for each request, whatever became of it.
     """
     return asyncio.run(
-        drive(plan, endpoint, salt=salt, clock=clock, on_record=on_record, stop=stop)
+        drive(
+            plan,
+            endpoint,
+            salt=salt,
+            clock=clock,
+            on_record=on_record,
+            stop=stop,
+            motion=motion,
+        )
     )
 
 
@@ -97,9 +108,10 @@ async def drive(
     clock: Callable[[], float] = time.monotonic,
     on_record: Callable[[Record], None] | None = None,
     stop: Flag | None = None,
+    motion: Motion | None = None,
 ) -> LoadResult:
     """:func:`run_load` for callers with an event loop."""
-    load = _Load(plan, endpoint, salt=salt, clock=clock, on_record=on_record)
+    load = _Load(plan, endpoint, salt=salt, clock=clock, on_record=on_record, motion=motion)
     cpu = time.thread_time()
     started_at = time.time()
     ended_early = await load.run(stop)
@@ -132,6 +144,7 @@ class _Load:
     salt: str
     clock: Callable[[], float]
     on_record: Callable[[Record], None] | None
+    motion: Motion | None
     zero: float = 0.0
     latest: float = 0.0
     ended: float = 0.0
@@ -140,7 +153,7 @@ class _Load:
     due: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.client = Client(self.endpoint, self.now, self.keep)
+        self.client = Client(self.endpoint, self.now, self.keep, self.motion)
 
     def now(self) -> float:
         """Seconds since the start of the load; where the clock runs backwards, they stand still."""

@@ -94,7 +94,8 @@ def _engine(space: SearchSpace) -> Iterator[str]:
     deadlines = engine.deadlines
     yield (
         f"deadlines: start {format_seconds(deadlines.start)}, silence "
-        f"{format_seconds(deadlines.silence)}, stop {format_seconds(deadlines.stop)}"
+        f"{format_seconds(deadlines.silence)}, tokens {format_seconds(deadlines.tokens)}, "
+        f"stop {format_seconds(deadlines.stop)}"
     )
 
 

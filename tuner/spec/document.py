@@ -64,6 +64,8 @@ class Deadlines(Strict):
     """From its start until the first answer."""
     silence: Duration = 300.0
     """Without a new log line and without work done, while it starts."""
+    tokens: Duration = 120.0
+    """Without a token while requests run and the engine does no step; half a request's time at most."""
     stop: Seconds = 60.0
     """From the request to stop until nothing is left."""
 

@@ -440,9 +440,25 @@ class Ledger:
 
     # --- quarantine and events -------------------------------------------------------------------
 
-    def quarantine(self, device: str, reason: str) -> None:
-        """Refuse a device to all further starts."""
+    def quarantine(
+        self, device: str, reason: str, *, study: int | None = None, number: int | None = None
+    ) -> None:
+        """Refuse a device to all further starts, and tell those who watch, once for each reason.
+
+        Args:
+            device: The device's key, or the host's name.
+            reason: Why, for people.
+            study: The study that found it so; None tells nobody.
+            number: The trial that did.
+        """
+        reason = self.redact.text(reason)
         with self.change() as db:
+            known = db.execute(
+                "SELECT 1 FROM quarantine WHERE device=? AND reason=?", (device, reason)
+            ).fetchone()
+            if study is not None and known is None:
+                said = {"device": device, "reason": reason}
+                self._event(db, study, "quarantine", said, number)
             db.execute(
                 "INSERT OR REPLACE INTO quarantine(device, reason, since) VALUES (?,?,?)",
                 (device, reason, time.time()),

@@ -18,15 +18,16 @@ class Redactor:
     in JSON and in a URL.
 
     Args:
-        secrets: Values by the name that stands for them.
+        secrets: Values by the name that stands for them; or pairs of both, where one name has had
+            several values.
 
     Raises:
         ValueError: When a value is too short to be told from ordinary text.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str] | Iterable[tuple[str, str]]) -> None:
         found: dict[str, str] = {}
-        for name, value in secrets.items():
+        for name, value in secrets.items() if isinstance(secrets, Mapping) else secrets:
             if len(value) < SHORTEST:
                 raise ValueError(f"the secret {name} has fewer than {SHORTEST} characters")
             found |= dict.fromkeys(_forms(value), f"[{name}]")

@@ -10,7 +10,7 @@ from tuner.build import Recipe, find_recipe, load_recipe, model_names
 from tuner.errors import RecipeError
 from tuner.launch import ports
 from tuner.spec import SearchSpace
-from tuner.spec.mends import meant, nearest
+from tuner.spec.mends import nearest
 from tuner.spec.outcomes import outcomes
 from tuner.spec.settings import ModelChoice, recipe_name
 from tuner.spec.strict_yaml import Place
@@ -37,11 +37,13 @@ def check_targets(space: SearchSpace) -> None:
         _check_launch(space, recipe)
         _check_flags(space, recipe)
         for place, name in _variables(space):
-            if recipe.spec.knows.env and not recipe.knows_env(name):
+            known = recipe.variables()
+            if known and not recipe.knows_env(name):
+                near = nearest(name, known)
                 raise space.source.error(
                     place,
                     f"recipe {recipe.name} knows no variable {name}",
-                    meant(name, recipe.spec.knows.env),
+                    f"did you mean {near}?" if near else "see knows in the recipe",
                 )
 
 
@@ -118,12 +120,11 @@ def _check_launch(space: SearchSpace, recipe: Recipe) -> None:
 
 def _check_profile(space: SearchSpace, recipe: Recipe) -> None:
     """Refuse to profile an engine that knows of no profile."""
-    known = recipe.spec.knows.env
-    if space.document.decode_profile and known and not recipe.knows_env(SWITCH):
+    if space.document.decode_profile and recipe.variables() and not recipe.knows_env(SWITCH):
         raise space.source.error(
             ("decode_profile",),
             f"recipe {recipe.name} knows no variable {SWITCH}, so its engine cannot be profiled",
-            "leave it out, or take a recipe that installs enginex",
+            "leave it out: what times the stages is for vLLM 0.32",
         )
 
 

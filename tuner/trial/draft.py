@@ -15,6 +15,9 @@ from tuner.memory.config import ModelConfig
 from tuner.quantity import format_bytes
 from tuner.telemetry.hardware import Hardware
 
+MOE, MOE_MAX, KV_SPACE = "ENGINEX_MOE_TINY_IMPL", "ENGINEX_MOE_TINY_MAX", "VLLM_CPU_KVCACHE_SPACE"
+"""Variables that a draft may propose."""
+
 _LONGEST = 32768
 """Context that is proposed where the model allows more: each further token costs memory."""
 
@@ -30,7 +33,7 @@ class Ground:
         model: The model's folder; None for the tiny one that is made on the spot.
         config: What the model's config says; None where there is no model to look at.
         hardware: The machine.
-        on_devices: Whether the engine uses devices.
+        on_devices: Whether the engine uses devices, be they on this machine or on another.
         flags: Flags that the engine's server knows; None where nobody could say.
         variables: Whether the engine reads an environment variable, for those that may be proposed.
     """
@@ -81,7 +84,7 @@ def _head(ground: Ground) -> Iterator[str]:
 def _devices(ground: Ground) -> str:
     found = ground.hardware.devices
     if not found:
-        return "no devices"
+        return "no devices, which this engine needs" if ground.on_devices else "no devices"
     memory = format_bytes(found[0].memory_total) if found[0].memory_total else "unknown memory"
     used = "" if ground.on_devices else ", which this engine does not use"
     return f"{len(found)} x {found[0].name} with {memory}{used}"
@@ -166,7 +169,7 @@ def _batching(ground: Ground) -> Iterator[str]:
 
 
 def _device_memory(ground: Ground) -> Iterator[str]:
-    if not ground.devices:
+    if not ground.on_devices:
         return
     if ground.knows("--gpu-memory-utilization"):
         yield from _one(
@@ -190,13 +193,13 @@ def _device_memory(ground: Ground) -> Iterator[str]:
 
 
 def _host_memory(ground: Ground) -> Iterator[str]:
-    if ground.devices or "VLLM_CPU_KVCACHE_SPACE" not in ground.variables:
+    if ground.on_devices or KV_SPACE not in ground.variables:
         return
     free = ground.hardware.memory_total // 2**30
     sizes = [size for size in (1, 2, 4, 8, 16, 32, 64) if size <= max(1, free // 3)]
     yield from _one(
         "kv_space",
-        "env: VLLM_CPU_KVCACHE_SPACE",
+        f"env: {KV_SPACE}",
         f"choices: {sizes}",
         baseline="1",
         unit="GiB",
@@ -221,23 +224,34 @@ def _layout(ground: Ground) -> Iterator[str]:
 
 def _kernels(ground: Ground) -> Iterator[str]:
     experts = ground.config.experts if ground.config is not None else int(ground.model is None)
-    if not experts or "ENGINEX_MOE_TINY_IMPL" not in ground.variables:
+    if not experts or MOE not in ground.variables:
         return
+    # On a processor the variants of plain torch operations are nowhere the fastest; on devices there are no others.
+    variants = "native, tokenwise, bmm, direct" if ground.on_devices else "native, compiled"
     yield from _one(
         "moe",
-        "env: ENGINEX_MOE_TINY_IMPL",
-        "choices: [native, loop, tokenwise, bmm]",
+        f"env: {MOE}",
+        f"choices: [{variants}]",
         baseline="native",
         about="How the routed experts are computed in steps of few tokens.",
     )
+    if MOE_MAX in ground.variables:
+        yield from _one(
+            "moe_max",
+            f"env: {MOE_MAX}",
+            "choices: [1, 2, 4, 8, 16]",
+            "when: moe != 'native'",
+            baseline="4",
+            unit="tokens",
+            about="Up to this many tokens a step is small; above, the engine's own kernel computes it.",
+        )
 
 
 def _one(
-    name: str, target: str, domain: str, *, baseline: str, about: str, unit: str | None = None
+    name: str, *lines: str, baseline: str, about: str, unit: str | None = None
 ) -> Iterator[str]:
     yield f"  {name}:"
-    yield f"    {target}"
-    yield f"    {domain}"
+    yield from (f"    {line}" for line in lines)
     yield f"    baseline: {baseline}"
     if unit is not None:
         yield f"    unit: {unit}"

@@ -17,15 +17,14 @@ DURABLE = frozenset(
         "decision",
         "delivered",
         "retry",
-        "quarantine",
         "note",
         "level",
         "levels",
         "proxy_report",
     }
 )
-"""Kinds that are kept in the ledger when they are said. ``study``, ``plan``, ``stage`` and ``told`` the
-ledger keeps by itself, together with what they tell of; the others only tell those who watch now."""
+"""Kinds that are kept in the ledger when they are said. ``study``, ``plan``, ``stage``, ``told`` and
+``quarantine`` the ledger keeps by itself, together with what they tell of; the others only tell those who watch now."""
 
 
 @dataclass(frozen=True, slots=True)

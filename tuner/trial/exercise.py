@@ -13,15 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import httpx
+from tuner.trial.counters import Samples, samples, total
 
 _STEPS = re.compile(r"\[enginex\] moe steps (?P<fields>\S.*)$")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 _COUNT = re.compile(r"(\d+):(\d+)")
 _EXACT = 64
 """Up to so many tokens enginex counts steps exactly; above, by the next power of two."""
-_Samples = list[tuple[str, str, float]]
-_SAMPLE = re.compile(r"^(?P<name>vllm:[a-z_]+)(?P<labels>\{[^}]*\})? (?P<value>\S+)$", re.MULTILINE)
 _LE = re.compile(r'le="([^"]+)"')
 
 
@@ -78,8 +76,8 @@ def read_exercise(log: Path, base_url: str, *, patience: float = 3.0) -> Exercis
             of steps is over; counts that lack a part of the load would call exercised what was not
             counted yet inert, so they are then not read at all.
     """
-    samples = _samples(base_url)
-    computed = _computed(samples)
+    found = samples(base_url)
+    computed = _computed(found)
     deadline = time.monotonic() + patience
     while (fields := _last_steps(log)) and _counted(fields) < computed:
         if time.monotonic() > deadline:
@@ -87,15 +85,15 @@ def read_exercise(log: Path, base_url: str, *, patience: float = 3.0) -> Exercis
             break
         time.sleep(0.05)
     steps = _steps(fields)
-    tokens = [_total(samples, f"vllm:{kind}_tokens_total") for kind in ("prompt", "generation")]
+    tokens = [total(found, f"vllm:{kind}_tokens_total") for kind in ("prompt", "generation")]
     known = [count for count in tokens if count is not None]
     variant = fields.get("tiny")
     return Exercise(
         steps=steps,
         variant_steps=None if variant is None else int(variant),
-        largest=max(steps, default=None) or _largest(samples),
+        largest=max(steps, default=None) or _largest(found),
         tokens=sum(known) if len(known) == len(tokens) else None,
-        preemptions=_total(samples, "vllm:num_preemptions_total"),
+        preemptions=total(found, "vllm:num_preemptions_total"),
     )
 
 
@@ -109,15 +107,15 @@ def _counted(fields: Mapping[str, str]) -> int:
     return int(told) if told.isdigit() else sum(t * n for t, n in _steps(fields).items())
 
 
-def _computed(samples: _Samples) -> int:
+def _computed(found: Samples) -> int:
     """Tokens that the engine has computed at least: generated ones, and of prompts what no cache held.
 
     A request's last token is put out and not computed any more.
     """
-    prompts = _total(samples, "vllm:prompt_tokens_total") or 0
-    generated = _total(samples, "vllm:generation_tokens_total") or 0
-    hits = _total(samples, "vllm:prefix_cache_hits_total")
-    requests = _total(samples, "vllm:request_success_total") or 0
+    prompts = total(found, "vllm:prompt_tokens_total") or 0
+    generated = total(found, "vllm:generation_tokens_total") or 0
+    hits = total(found, "vllm:prefix_cache_hits_total")
+    requests = total(found, "vllm:request_success_total") or 0
     uncached = 0 if hits is None else max(0, prompts - hits)
     return max(0, generated - requests) + uncached
 
@@ -135,35 +133,14 @@ def _last_steps(log: Path) -> dict[str, str]:
     return found if found.get("tiny", "0").isdigit() else {}
 
 
-def _samples(base_url: str) -> _Samples:
-    try:
-        answer = httpx.get(f"{base_url}/metrics", timeout=10.0, trust_env=False)
-    except httpx.HTTPError:
-        return []
-    if answer.status_code != httpx.codes.OK:
-        return []
-    found = []
-    for hit in _SAMPLE.finditer(answer.text):
-        try:
-            found.append((hit["name"], hit["labels"] or "", float(hit["value"])))
-        except ValueError:
-            continue
-    return found
-
-
-def _total(samples: _Samples, name: str) -> int | None:
-    values = [value for known, _, value in samples if known == name]
-    return int(sum(values)) if values else None
-
-
-def _largest(samples: _Samples) -> int | None:
+def _largest(found: Samples) -> int | None:
     """The upper end of the largest step's bucket.
 
     vLLM counts a whole prompt with the step that ends its prefill, so this may be too large; it is
     never too small.
     """
     counts: dict[float, float] = {}
-    for name, labels, value in samples:
+    for name, labels, value in found:
         if name == "vllm:iteration_tokens_total_bucket" and (edge := _LE.search(labels)):
             counts[float(edge[1])] = counts.get(float(edge[1]), 0.0) + value
     whole = max(counts.values(), default=0.0)

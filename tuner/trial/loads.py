@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tuner.launch.base import Launch
 from tuner.load.endpoint import Endpoint
+from tuner.load.motion import Motion
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.record import Record
 from tuner.load.run import LoadResult, run_load
@@ -20,6 +22,7 @@ from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.climbing import EVENT, Climbing
 from tuner.trial.context import Study
+from tuner.trial.counters import work_of
 from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
 from tuner.trial.guarded import EitherFlag, LoadGuard
@@ -29,6 +32,7 @@ from tuner.trial.repeats import study_noise
 from tuner.trial.settled import SettledWatch
 
 _PROBE_TIMEOUT = 120.0
+_FIRST = frozenset({"probe", "warm"})
 _SEARCHED = frozenset({Origin.FIRST, Origin.SEARCH})
 
 
@@ -169,11 +173,17 @@ class Loads:
     ) -> LoadResult:
         phase, name, plan, settled = sent.phase, sent.name, sent.plan, sent.settled
         early = self._early(trial, name) if phase == "measure" else None
-        guard = LoadGuard(launch, self._study.cancelled, stall=plan.request_timeout_s)
+        motion = Motion()
+        guard = LoadGuard(
+            launch,
+            self._study.cancelled,
+            stall=self._stall(phase, plan),
+            motion=motion,
+            work=partial(work_of, endpoint.url),
+        )
         done: list[bool] = []
 
         def hear(record: Record) -> None:
-            guard.progress()
             if early is not None:
                 early.take(record)
             if settled is not None:
@@ -191,17 +201,33 @@ class Loads:
 
         wish = early or settled
         stop = guard if wish is None else EitherFlag(guard, wish)
-        result = run_load(plan, endpoint, salt=self._salt(trial, phase), on_record=hear, stop=stop)
+        result = run_load(
+            plan,
+            endpoint,
+            salt=self._salt(trial, phase),
+            on_record=hear,
+            stop=stop,
+            motion=motion,
+        )
         folder = self._study.trial_folder(trial.number, trial.attempt)
         write_records(folder / f"{phase}-{name}.jsonl", result.records)
         ending.exit = guard.exit
         ending.stalled = guard.stalled
         ending.silence = guard.silence if guard.stalled else None
-        ending.deadline = plan.request_timeout_s if guard.stalled else None
+        ending.deadline = guard.stall if guard.stalled else None
         ending.cancelled = self._study.cancelled.is_set()
         if early is not None and not ending.failed:
             ending.worse = early.worse
         return result
+
+    def _stall(self, phase: str, plan: Plan) -> float:
+        """How long nothing may come: less than a request's own time, so that the hang is seen first.
+
+        A first load may compile what it meets for the first time, so it is given most of that time.
+        """
+        if phase in _FIRST:
+            return 0.9 * plan.request_timeout_s
+        return min(self._study.space.engine.deadlines.tokens, plan.request_timeout_s / 2)
 
     def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
         """Watches a load of the search for being clearly worse; None where nothing may be said.

@@ -128,13 +128,19 @@ def as_lines(space: SearchSpace, context: Context, *, count: int = 3) -> list[st
     Raises:
         SpaceError: When the space does not hold together on this machine.
     """
-    found = [*describe(space, context), *(f"note: {note}" for note in _absent(space))]
+    found = [*describe(space, context), *(f"note: {note}" for note in _unchecked(space))]
     commands = list(_commands(space, previews(space, context, count=count)))
     return [*found, "commands:", *(f"  {line}" for line in commands)]
 
 
-def _absent(space: SearchSpace) -> Iterator[str]:
-    """Models that do not lie on this machine: they may lie on the one that runs the study."""
+def _unchecked(space: SearchSpace) -> Iterator[str]:
+    """What this command cannot vouch for: flags that nobody listed, and models that lie elsewhere."""
+    for name in space.recipes:
+        if load_recipe(name).flags() is None:
+            yield (
+                f"recipe {name} lists no flags, so a mistyped one is not found here: the engine is asked "
+                "before each start, and now by tuner validate --ask"
+            )
     for model in space.models:
         if model.path is not None and not model.path.is_dir():
             yield f"the model {model.path} is not on this machine"
@@ -174,7 +180,7 @@ def as_json(space: SearchSpace, context: Context, *, count: int = 3) -> dict[str
         "axes": [{"name": axis.name, "kind": axis.kind, "values": axis.size} for axis in found],
         "space": _finite(space.document.model_dump(mode="python", by_alias=True)),
         "known_to_expressions": dict(context.facts),
-        "notes": [*notes(space, context), *_absent(space)],
+        "notes": [*notes(space, context), *_unchecked(space)],
         "commands": [one.as_json() for one in previews(space, context, count=count)],
     }
 

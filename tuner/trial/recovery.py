@@ -31,7 +31,8 @@ def end_leftovers(
         ResidueFound: When something cannot be ended; all the others are by then. Nothing may be
             started.
     """
-    ended, stuck = [], []
+    ended: list[str] = []
+    stuck: dict[str, LaunchRow] = {}
     for row in ledger.open_launches(study):
         name = f"engine of trial {row.number}"
         pids, proof = _end(row, launchers)
@@ -39,12 +40,13 @@ def end_leftovers(
             ledger.launch_over(row.id, "gone", asdict(proof))
         else:
             ledger.launch_over(row.id, "quarantined", asdict(proof))
-            stuck.append(f"{name}: {'; '.join(proof.problems)}")
+            stuck[f"{name}: {'; '.join(proof.problems)}"] = row
         if proof.gone and pids:
             ended.append(f"{name} ({len(pids)} processes)")
     if stuck:
         reason = "; ".join(stuck)
-        ledger.quarantine(HOST, reason)
+        first = next(iter(stuck.values()))
+        ledger.quarantine(HOST, reason, study=first.study, number=first.number)
         raise ResidueFound(
             f"an earlier engine cannot be ended, so nothing is started: {reason}. "
             "`tuner doctor` says more"

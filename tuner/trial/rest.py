@@ -15,7 +15,7 @@ from tuner.errors import Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
 from tuner.quantity import format_bytes
 from tuner.store.ledger import Ledger
-from tuner.store.rows import BaselineRow
+from tuner.store.rows import BaselineRow, TrialRow
 from tuner.telemetry.baseline import Baseline, DeviceBaseline, Return, idle_baseline, is_back
 from tuner.telemetry.detect import visible
 from tuner.telemetry.samples import DeviceInfo, DeviceSource
@@ -48,11 +48,14 @@ class Rest:
         self._ledger = ledger
         self._sampling = Sampling(source, pace or PACE)
 
-    def require_clean(self, devices: Sequence[DeviceInfo]) -> tuple[DeviceFacts, ...]:
+    def require_clean(
+        self, devices: Sequence[DeviceInfo], *, trial: TrialRow | None = None
+    ) -> tuple[DeviceFacts, ...]:
         """Make sure that an engine may be started on devices.
 
         Args:
             devices: Those that it will use; none for an engine that runs on the host alone.
+            trial: The trial that it is of.
 
         Returns:
             What each of them held at rest, and holds now.
@@ -70,15 +73,18 @@ class Rest:
         back = is_back(rest, rounds)
         if not back.ok:
             self._refuse(back)
-        self._refuse_sick(devices, rounds)
+        self._refuse_sick(devices, rounds, trial)
         return _facts(rest, rounds)
 
-    def prove_back(self, devices: Sequence[DeviceInfo], who: str) -> None:
+    def prove_back(
+        self, devices: Sequence[DeviceInfo], who: str, *, trial: TrialRow | None = None
+    ) -> None:
         """Make sure that devices are back at rest when an engine has ended.
 
         Args:
             devices: Those that it used.
             who: The engine, for the reason.
+            trial: The trial that it was of.
 
         Raises:
             Quarantined: When they are not back in time, or cannot be read. They are in quarantine
@@ -92,7 +98,7 @@ class Rest:
             back = is_back(Baseline((device,)), rounds)
             if not back.ok:
                 reason = "; ".join((*back.reasons, *self._sampling.lost))
-                self._ledger.quarantine(device.key, f"after {who}: {reason}")
+                self._put_aside(device.key, f"after {who}: {reason}", trial)
         refuse_quarantined(self._ledger, [d.key for d in devices])
 
     def accept(self, devices: Sequence[DeviceInfo]) -> Baseline:
@@ -147,13 +153,19 @@ class Rest:
             "End what holds its memory; `tuner doctor` says more"
         )
 
-    def _refuse_sick(self, devices: Sequence[DeviceInfo], rounds: Rounds) -> None:
+    def _refuse_sick(
+        self, devices: Sequence[DeviceInfo], rounds: Rounds, trial: TrialRow | None
+    ) -> None:
         ours = {d.key: d.name for d in devices}
         last = rounds[-2:]
         sick = {key: why for key, why in sickness(last, idle=True).items() if key in ours}
         for key, why in sick.items():
-            self._ledger.quarantine(key, f"{ours[key]} is sick: {why}")
+            self._put_aside(key, f"{ours[key]} is sick: {why}", trial)
         refuse_quarantined(self._ledger, list(sick))
+
+    def _put_aside(self, device: str, reason: str, trial: TrialRow | None) -> None:
+        study, number = (None, None) if trial is None else (trial.study, trial.number)
+        self._ledger.quarantine(device, reason, study=study, number=number)
 
 
 def refuse_quarantined(ledger: Ledger, devices: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.errors import Quarantined, ResidueFound
+from tuner.errors import ResidueFound
 from tuner.launch.base import Launch, LaunchPlan, Proof
 from tuner.launch.readiness import Ended, Waited, await_ready
 from tuner.load.endpoint import Endpoint
@@ -114,7 +114,8 @@ class TrialRunner:
     def _start(self, trial: TrialRow) -> _Live:
         study = self._study
         devices = self._devices(trial)
-        before = self._rest.require_clean(devices)
+        with self._telling(trial):
+            before = self._rest.require_clean(devices, trial=trial)
         engine = study.engines[Deployment.from_json(trial.deployment).engine]
         trial = self._advance(
             trial,
@@ -275,21 +276,29 @@ class TrialRunner:
         )
 
     def _prove_back(self, live: _Live) -> None:
-        study = self._study
+        who = f"trial {live.trial.number} of study {self._study.row.name}"
+        with self._telling(live.trial):
+            self._rest.prove_back(live.devices, who, trial=live.trial)
+
+    @contextmanager
+    def _telling(self, trial: TrialRow) -> Iterator[None]:
+        """Tell those who watch what the block puts in quarantine."""
+        ledger = self._study.ledger
+        known = ledger.quarantined()
         try:
-            self._rest.prove_back(
-                live.devices, f"trial {live.trial.number} of study {study.row.name}"
-            )
-        except Quarantined as error:
-            study.voice.say("quarantine", live.trial.number, reason=str(error))
-            raise
+            yield
+        finally:
+            for device, reason in ledger.quarantined().items():
+                if known.get(device) != reason:
+                    self._study.voice.say("quarantine", trial.number, device=device, reason=reason)
 
     def _quarantine(self, live: _Live, proof: Proof) -> None:
         study = self._study
+        trial = live.trial
         study.ledger.launch_over(live.launch_id, "quarantined", asdict(proof))
-        reason = f"trial {live.trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
-        study.ledger.quarantine(HOST, reason)
-        study.voice.say("quarantine", live.trial.number, reason=reason)
+        reason = f"trial {trial.number} of study {study.row.name}: {'; '.join(proof.problems)}"
+        with self._telling(trial):
+            study.ledger.quarantine(HOST, reason, study=trial.study, number=trial.number)
         raise ResidueFound(
             f"the engine could not be proven gone, so nothing more is started: {reason}. "
             "`tuner doctor` says more"

@@ -153,7 +153,7 @@ class Evidence:
         stage: What the trial was doing.
         silence: Seconds without any progress.
         deadline: Seconds of silence that were allowed.
-        request_stalled: Whether a request made no token progress while nothing was queued.
+        request_stalled: Whether requests made no token progress, and not because they were queued.
         http: What the server answered.
         devices: The devices.
         oom_kills: How often the kernel's out-of-memory killer struck in the engine's own cgroup (or,

@@ -139,7 +139,7 @@ def _life(evidence: Evidence, boot: Boot | None, ended: ExitFacts | None) -> _Pa
     if evidence.request_stalled:
         yield (
             "stalled",
-            f"a request made no token progress and nothing was queued; {_silence(evidence)}",
+            f"a request that was not queued made no token progress; {_silence(evidence)}",
         )
     if evidence.port_holder is not None:
         yield "port_held", f"the port was held by {evidence.port_holder}"

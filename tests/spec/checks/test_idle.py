@@ -66,6 +66,11 @@ PAIRS = [
         "silence",
     ),
     (
+        "engine: {recipe: cpu, model: {make: x}, deadlines: {tokens: 151s}}",
+        "engine: {recipe: cpu, model: {make: x}, deadlines: {tokens: 150s}}",
+        "half of request_timeout ends first",
+    ),
+    (
         "hardware: {cores: 4}",
         "hardware: {cores: 4}\nrules: [{forbid: seqs > hardware.cores, reason: r}]",
         "no expression asks for hardware.cores",

@@ -20,7 +20,7 @@ from tuner.daemon.routes.trials import Number
 from tuner.daemon.service import Here, Service
 from tuner.export.formats import Form
 from tuner.launch.base import LOG_NAME
-from tuner.store.rows import TrialRow
+from tuner.store.rows import StudyRow, TrialRow
 from tuner.store.stages import is_running
 from tuner.trial.deliver import decided, export_files, report_files
 from tuner.trial.deployable import doubt_of
@@ -65,6 +65,9 @@ def trial_log(
 ) -> Response:
     """The engine's log of a trial, in whole lines and without secrets."""
     root, parts = _log(here, study, trial, attempt)
+    with here.books.read() as ledger:
+        row = ledger.study(study)
+        _refuse_raw(here, row, ledger.trial(row.id, trial))
     open_text(root, parts).close()
     if follow:
         lines = _followed(here, study, trial, root, parts, offset)
@@ -133,11 +136,17 @@ def artifact(
     path: Annotated[str, InPath(description="Relative to the study's folder.")],
 ) -> StreamingResponse:
     """One file of a study, without secrets."""
-    with here.books.read() as ledger:
-        root = study_folder(ledger, ledger.study(study).name)
     parts = path.split("/")
+    with here.books.read() as ledger:
+        row = ledger.study(study)
+        root = study_folder(ledger, row.name)
+        raw = [t for t in ledger.trials(row.id, unfinished=True) if is_running(t.stage)]
     if private(parts[-1]):
         raise Refused(404, "there is no such file")
+    for trial in raw:
+        folder = attempt_folder(root, trial.number, 1).parent
+        if (root / path).is_relative_to(folder):
+            _refuse_raw(here, row, trial)
     file = open_inside(root, parts)
     text = parts[-1].endswith((".log", ".jsonl", ".json", ".yaml", ".md", ".txt"))
     return StreamingResponse(
@@ -239,6 +248,17 @@ def _log(here: Service, study: str, number: int, attempt: int | None) -> tuple[P
         raise Refused(404, f"trial {number} of {study} has no such start, and no log of it")
     folder = attempt_folder(root, number, wanted)
     return root, [*folder.relative_to(root).parts, LOG_NAME]
+
+
+def _refuse_raw(here: Service, row: StudyRow, trial: TrialRow) -> None:
+    """Refuse files of a trial that runs and may hold a secret that is not known here: they are cleaned at its end."""
+    if is_running(trial.stage) and (names := here.books.unknown(row)):
+        variables = ", ".join(f"${name}" for name in names)
+        raise Refused(
+            409,
+            f"what trial {trial.number} writes may hold {variables}, which is not known here, so it is not shown"
+            f" before the trial is over; tuner resume {row.name}, with it set, tells it",
+        )
 
 
 async def _followed(

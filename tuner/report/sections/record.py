@@ -158,7 +158,8 @@ def _happened(event: Event) -> str:
         case "retry":
             text = f"trial {event.number}: {data.get('verdict')}, tried again"
         case "quarantine":
-            text = f"quarantine: {data.get('reason')}"
+            device = f"{data['device']}: " if data.get("device") else ""
+            text = f"quarantine: {device}{data.get('reason')}"
         case "decision":
             word = "a clear winner" if data.get("clear") else "the baseline is kept"
             text = f"decided: {word}, trial {data.get('winner')}"

@@ -110,6 +110,10 @@ def _settings(document: SpaceDocument) -> Iterator[Idle]:
     if _written(deadlines, "silence") and deadlines.silence > deadlines.start:
         place = ("engine", "deadlines", "silence")
         yield place, "silence does nothing: start ends first", "make it shorter than start"
+    longest = max(load.request_timeout for load in document.loads.values())
+    if _written(deadlines, "tokens") and deadlines.tokens > longest / 2:
+        said = "tokens does nothing: half of request_timeout ends first"
+        yield ("engine", "deadlines", "tokens"), said, "make it shorter, or request_timeout longer"
 
 
 def _proxy(document: SpaceDocument) -> Iterator[Idle]:

@@ -139,7 +139,7 @@ export function happening({ kind, number: trial, data }) {
     case "study": return `the study is ${data.status}${data.reason ? `: ${data.reason}` : ""}`;
     case "told": return `trial ${trial}: ${data.verdict}${data.score === null ? "" : `, score ${number(data.score)}`}${data.best ? ", the best so far" : ""}`;
     case "retry": return `trial ${trial} is tried again: ${data.verdict}`;
-    case "quarantine": return `in quarantine: ${data.reason}`;
+    case "quarantine": return `in quarantine: ${data.device ? `${data.device}: ` : ""}${data.reason}`;
     case "note": return data.text;
     case "gate": return data.point === undefined ? data.text : `trial ${trial}: ${data.text}`;
     case "search_over": return `the search is over after ${data.trials} trials`;
