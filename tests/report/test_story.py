@@ -271,6 +271,17 @@ def test_two_objectives_are_said_with_their_front(went_well: Material) -> None:
     assert "The score is" not in text_of(went_well)
 
 
+def test_what_would_raise_the_weighted_score_is_no_advice_for_another_objective(
+    went_well: Material,
+) -> None:
+    gains = {"gain": 0.1, "prefill": 0.05, "decode": 0.01, "cache": 0.0}
+    known = replace(went_well, loads={1: {"main": {"gains": gains}}})
+    assert "has most to gain from faster prefill" in text_of(known)
+    asked = text_of(replace(known, objective=Objective("output_tps")))
+    assert "has most to gain" not in asked
+    assert "Where the weighted score comes from" in asked
+
+
 def test_the_picture_of_two_objectives_has_their_axes(went_well: Material) -> None:
     pair = Objectives("ttft_p90_s", "wall_s", balance=0.5)
     asked = replace(went_well, objective=Objective("ttft_p90_s", pair=pair))

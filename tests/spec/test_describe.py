@@ -178,9 +178,7 @@ def test_one_of_a_thing_is_said_as_one(build: Build, context: On) -> None:
         ),
     ],
 )
-def test_an_objective_is_said(
-    build: Build, context: On, score: str, said: list[str]
-) -> None:
+def test_an_objective_is_said(build: Build, context: On, score: str, said: list[str]) -> None:
     space = build(f"score: {{{score}}}")
     lines = "\n".join(describe(space, context(space)))
     assert all(one in lines for one in said)
