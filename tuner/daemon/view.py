@@ -158,9 +158,8 @@ def _allowed(space: SearchSpace | None, entry: Entry | None) -> dict[str, Any]:
     budget = dict(entry.budget) if entry else {}
     if space is None:
         return {"limits": budget, "repeats": 0}
-    finals = space.search.finalists
-    repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
-    return {"limits": Wishes(budget=budget).limits(space.budget), "repeats": repeats}
+    limits = Wishes(budget=budget).limits(space.budget)
+    return {"limits": limits, "repeats": space.search.finalists.least_starts}
 
 
 def _objective(ledger: Ledger, row: StudyRow, space: SearchSpace | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from tuner.errors import UserError, on_purpose
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
 from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.load.check import TokenCheck
 from tuner.load.record import Record
 from tuner.trial.climbing import Held
 from tuner.trial.early import Worse
@@ -46,6 +47,7 @@ class Ending:
         worse: Why it was ended early though nothing is wrong with it.
         held: Why it does not climb from a cheaper level, though nothing is wrong with it.
         levels: What it came to on each cheaper level.
+        counted: How its token counts held, by workload, where its server has a tokenizer to ask.
         kills_before: Count of the kernel's out-of-memory kills before the start.
         devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
@@ -67,6 +69,7 @@ class Ending:
     worse: Worse | None = None
     held: Held | None = None
     levels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counted: dict[str, TokenCheck] = field(default_factory=dict)
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)

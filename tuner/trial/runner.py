@@ -23,6 +23,7 @@ from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
+from tuner.trial.counted import COUNTS, as_json
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
@@ -239,6 +240,7 @@ class TrialRunner:
                 **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                COUNTS: as_json(live.ending.counted),
                 "quality": {**self._probing.found(live.trial), "after": after},
                 "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
                 **_levels(live.ending),
@@ -332,7 +334,8 @@ def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[st
         return {"verdict": HELD, "judgement": {**ending.held.as_json(), **_levels(ending)}}
     found = {
         "verdict": str(judgement.verdict) if judgement.failed else "healthy",
-        "judgement": judgement_json(judgement),
+        # What it came to before it failed: a level that it led is to be held against that.
+        "judgement": {**judgement_json(judgement), **(_levels(ending) if judgement.failed else {})},
     }
     if judgement.failed and trial.feasible:
         # What the log shows in the end takes back what was measured before.
