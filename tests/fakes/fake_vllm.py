@@ -288,8 +288,16 @@ def blab() -> None:
         sys.exit(1)
 
 
+def load_slowly() -> None:
+    if "slow-start" in SWITCHES:
+        for number in range(80):
+            say(f"Loading checkpoint shards: {number}/80", who="Worker")
+            time.sleep(0.1)
+
+
 def misbehave_at_start() -> None:
     blab()
+    load_slowly()
     if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
         raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.world import World
+from tests.fakes.world import ENGINE, World
 from tests.trial.factory import trial as row_of
 from tuner.errors import NoSpaceLeft, TunerError
 from tuner.load.tokens import TokensUnknown
@@ -167,3 +167,18 @@ def test_what_a_trial_came_to_on_levels_outlives_its_death_on_the_real_load() ->
     # Of a trial that is over in full they are with its metrics, and not twice.
     well = replace(died, verdict=Verdict.HEALTHY)
     assert "levels" not in verdict_of(row_of(3), Ending(levels=levels), well)["judgement"]
+
+
+@pytest.mark.slow
+def test_a_start_that_goes_on_is_not_ended_at_its_time(tmp_path: Path) -> None:
+    """It loads for 8 s where 5 s are allowed, and says so all the while."""
+    deadlines = {"start": "5s", "silence": "5s", "stop": "5s"}
+    changes = {**ONE, "engine": {**ENGINE, "deadlines": deadlines}}
+    world = World(tmp_path, changes, fake=("slow-start",)).make()
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, world)
+        work(ledger, row, watchers=[], wishes=Wishes())
+        trial = first(ledger, row)
+        assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 1)
+        (ready,) = (s for s in ledger.transitions(row.id, 0) if s.stage is Stage.READY)
+        assert ready.detail["seconds"] > 8

@@ -61,7 +61,7 @@ class Deadlines(Strict):
     """How long an engine may take, by stage."""
 
     start: Duration = 900.0
-    """From its start until the first answer."""
+    """From its start until the first answer; more by what it loads, and while its log moves on."""
     silence: Duration = 300.0
     """Without a new log line and without work done, while it starts."""
     tokens: Duration = 120.0

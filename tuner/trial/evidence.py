@@ -8,7 +8,7 @@ from typing import Any
 from tuner.errors import UserError, on_purpose
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
-from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.launch.readiness import Ended, Waited
 from tuner.load.check import TokenCheck
 from tuner.load.record import Record
 from tuner.trial.climbing import Held
@@ -76,15 +76,18 @@ class Ending:
     devices: tuple[DeviceFacts, ...] = ()
 
     @classmethod
-    def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
+    def of_wait(cls, waited: Waited, kills_before: int | None) -> Ending:
         """The ending of a trial whose engine never became ready."""
-        hung = waited.ended is Ended.HUNG
+        limit = waited.deadline
+        silence = None
+        if limit is not None:
+            silence = waited.silence if waited.silence >= limit else waited.seconds
         return cls(
             waited=waited,
             exit=waited.exit,
             cancelled=waited.ended is Ended.CANCELLED,
-            silence=waited.silence if hung else None,
-            deadline=patience.silent if hung else None,
+            silence=silence,
+            deadline=waited.deadline,
             kills_before=kills_before,
         )
 

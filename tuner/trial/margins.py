@@ -46,6 +46,9 @@ class Margins:
             deployment.argv,
             environment(dict(engine.env), deployment),
             device="gpu" if self.study.hardware.devices else "cpu",
+            generation=engine.kv_cache.generation,
+            version=engine.fingerprint.vllm,
+            all_layers_cached=engine.kv_cache.layers == "all",
             cpu_flags=engine.fingerprint.cpu_features,
         )
 

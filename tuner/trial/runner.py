@@ -19,7 +19,7 @@ from tuner.load.endpoint import Endpoint
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.telemetry.samples import DeviceInfo
+from tuner.telemetry.samples import DeviceInfo, Sample
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
@@ -34,7 +34,7 @@ from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
 from tuner.trial.probing import Probing
 from tuner.trial.profiled import step_profile
-from tuner.trial.pulse import Pulse
+from tuner.trial.pulse import DeviceWork, Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again
@@ -51,6 +51,7 @@ class _Live:
     launch: Launch
     launch_id: int
     watch: Watch
+    work: DeviceWork
     measured: Measured | None = None
     ending: Ending = field(default_factory=Ending)
     devices: tuple[DeviceInfo, ...] = ()
@@ -130,8 +131,9 @@ class TrialRunner:
         launch = study.launcher.start(plan, intent)
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
-            watch = self._watch(trial, plan, launch)
-        return _Live(trial, launch, launch_id, watch, devices=devices, devices_before=before)
+            work = DeviceWork(device.key for device in devices)
+            watch = self._watch(trial, plan, launch, work)
+        return _Live(trial, launch, launch_id, watch, work, devices=devices, devices_before=before)
 
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
@@ -140,13 +142,18 @@ class TrialRunner:
         env = {**environment(dict(engine.env), deployment), **study.device_env}
         return used_devices(engine, study.hardware.devices, env)
 
-    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch) -> Watch:
+    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch, work: DeviceWork) -> Watch:
         study = self._study
+
+        def seen(sample: Sample) -> None:
+            work.note(sample)
+            study.voice.say("sample", trial.number, **sample.as_json())
+
         watch = Watch(
             study.devices,
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
-            on_sample=lambda sample: study.voice.say("sample", trial.number, **sample.as_json()),
+            on_sample=seen,
         )
         for pid in launch.pids():
             watch.follow(pid)
@@ -164,17 +171,24 @@ class TrialRunner:
 
     def _await(self, live: _Live) -> None:
         study = self._study
-        pulse = Pulse(study.voice, live.trial.number, study.space.engine.deadlines)
+        deployment = Deployment.from_json(live.trial.deployment)
+        pulse = Pulse(
+            study.voice,
+            live.trial.number,
+            study.space.engine.deadlines,
+            loads=self._margins.facts(deployment).checkpoint_bytes,
+        )
         waited = await_ready(
             live.launch,
-            model=live.trial.deployment["served_name"],
+            model=deployment.served_name,
             patience=pulse.patience,
             on_lines=pulse.lines,
+            worked=lambda: live.work.last,
             cancelled=study.cancelled,
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending = Ending.of_wait(waited, live.ending.kills_before)
             live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
