@@ -59,7 +59,7 @@ def main() -> None:
     model = make_model(engine, "tiny-hybrid")
     points = draw(options.points)
     began = time.perf_counter()
-    together = ask(engine, model, points)
+    together, _ = ask(engine, model, points)
     whole = time.perf_counter() - began
     apart = one_by_one(engine, model, points)
     times = [seconds for seconds, _ in apart]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tuner.build.engine import (
     read_manifest,
     write_manifest,
 )
-from tuner.build.recipe import Container
+from tuner.build.recipe import Container, KvCache
 
 
 @pytest.fixture
@@ -36,6 +37,7 @@ def engine(tmp_path: Path) -> Engine:
             cpu_features=("avx2", "avx512f"),
         ),
         container=Container(devices=("/dev/iluvatar*",)),
+        kv_cache=KvCache(generation="v0", layers="all"),
         built_in_s=88.4,
     )
 
@@ -44,6 +46,12 @@ def test_a_manifest_is_read_back_as_it_was_written(engine: Engine) -> None:
     write_manifest(engine)
     assert read_manifest(engine.root) == engine
     assert hash(read_manifest(engine.root)) == hash(engine)
+
+
+def test_a_manifest_of_before_there_was_a_word_on_the_cache_is_good(engine: Engine) -> None:
+    data = engine.as_json()
+    del data["kv_cache"]
+    assert Engine.from_json(data) == replace(engine, kv_cache=KvCache())
 
 
 def test_a_manifest_cut_short_anywhere_is_no_engine(engine: Engine) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,10 @@ from typer.testing import CliRunner, Result
 
 from tests.load.conftest import Mock, start_mock
 from tuner.cli.bench import bench
+from tuner.cli.find import gated, margin
 from tuner.errors import UserError
+from tuner.load.record import Record
+from tuner.load.run import LoadResult
 from tuner.load.store import read_records
 
 __all__ = ["start_mock"]
@@ -144,6 +148,35 @@ def test_mistakes(mock: Mock, file: Path, tmp_path: Path) -> None:
         file.write_text(text)
         with pytest.raises(UserError, match=said):
             run(*url, "--workload", str(file))
+
+
+def test_an_open_replay_counts_what_a_limit_held_back(
+    start_mock: Callable[..., Mock], tmp_path: Path
+) -> None:
+    mock = start_mock("--ttft", "0.2")
+    (tmp_path / "t.jsonl").write_text(
+        '{"arrival_s": 0, "prompt_tokens": 20, "output_tokens": 1}\n' * 5
+    )
+    file = tmp_path / "replay.yaml"
+    replay = "{kind: replay, file: t.jsonl, mode: open, LIMITwarmup: {requests: 0}}"
+    slowest = {}
+    for limit in ("", "concurrency: 1, "):
+        file.write_text(replay.replace("LIMIT", limit))
+        found = run("--url", mock.endpoint.url, "--workload", str(file), "--json")
+        figures = json.loads(found.output)["loads"]["replay"]["figures"]
+        slowest[limit] = figures["ttft_max_s"]
+    assert mock.log()["peak"] == 5  # nothing is held back unless it is asked for
+    assert slowest["concurrency: 1, "] > 5 * 0.2
+
+
+def test_a_search_judges_an_open_loop_from_when_its_requests_were_due() -> None:
+    record = Record(
+        "w", 0, 0, 0.0, 3.0, 3.1, 3.2, prompt_tokens=1, cached_tokens=0, output_tokens=1
+    )
+    result = LoadResult("w", "", "s", (record,), 3.2, 0.0, 0.0, None, 0.0, "scheduled")
+    gates = gated(["ttft_p90_s=2"])
+    assert margin(gates, result) < 0
+    assert margin(gates, replace(result, since="sent")) > 0
 
 
 def test_the_highest_concurrency_within_a_gate(start_mock: Callable[..., Mock], file: Path) -> None:

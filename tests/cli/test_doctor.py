@@ -56,3 +56,12 @@ def test_as_json(ledger: Ledger) -> None:
     (bad,) = (each for each in data["findings"] if each["level"] == "bad")
     assert bad["check"] == "quarantine"
     assert bad["mend"]
+
+
+def test_a_file_that_no_daemon_starts_with_is_to_be_mended(ledger: Ledger) -> None:
+    (ledger.folder / "daemon.toml").write_text("[nonsense]\n")
+    (ledger.folder / "daemon.toml").chmod(0o600)
+    code, out = run(ledger.folder)
+    assert code == 1
+    assert "BAD  daemon.toml: no daemon starts with" in out
+    assert "nonsense: Extra inputs are not permitted" in out

@@ -110,3 +110,20 @@ def test_an_unknown_limit_is_named_with_those_there_are() -> None:
     assert str(caught.value) == (
         "--limit: there is no 'ttft' — take one of ttft_s, tpot_s, e2e_s, output_tps"
     )
+
+
+def test_latencies_from_when_requests_were_due(tmp_path: Path) -> None:
+    row = {
+        "scheduled": 0,
+        "sent": 2,
+        "first_token": 3,
+        "end": 4,
+        "prompt_tokens": 8,
+        "output_tokens": 2,
+    }
+    file = tmp_path / "r.jsonl"
+    file.write_text(json.dumps(row) + "\n")
+    for words, ttft in (((), 1.0), (("--from-due",), 3.0)):
+        load = json.loads(run(str(file), "--json", *words))["loads"][""]
+        assert load["figures"]["ttft_p90_s"] == pytest.approx(ttft)
+        assert load["buckets"][0]["ttft_s"]["p50"] == pytest.approx(ttft)

@@ -96,7 +96,7 @@ def test_how_the_machine_does_is_a_row_while_a_trial_runs() -> None:
     )
     host = HostSample(cpu=12.3, memory_available=None, memory_limit=None)
     tree = TreeSample(processes=3, rss=5 * 2**30, pss=4 * 2**30, cpu_seconds=1.0)
-    sample = Sample(1.0, 2.0, host, tree, cards, ())
+    sample = Sample(1.0, "measured", host, tree, cards)
     seen.hear(Happening("sample", 3, sample.as_json(), 0.0))
     assert (
         "host 12 % busy · engine 4.0 GiB · device 0 87 % busy, 28.0 GiB of 32.0 GiB"
@@ -109,7 +109,7 @@ def test_how_the_machine_does_is_a_row_while_a_trial_runs() -> None:
 
 def test_a_sample_that_knows_nothing_says_only_that() -> None:
     seen = view()
-    seen.hear(Happening("sample", 3, Sample(1.0, 2.0, None, None, None, ()).as_json(), 0.0))
+    seen.hear(Happening("sample", 3, Sample(1.0, "measured", None, None, None).as_json(), 0.0))
     assert "devices cannot be read" in shown(seen)
-    seen.hear(Happening("sample", 3, Sample(1.0, 2.0, None, None, (), ()).as_json(), 0.0))
+    seen.hear(Happening("sample", 3, Sample(1.0, "measured", None, None, ()).as_json(), 0.0))
     assert "machine" not in shown(seen)

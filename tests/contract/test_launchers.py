@@ -128,7 +128,7 @@ def test_an_engine_that_ends_ends_the_wait_with_its_status(
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("switch", "word", "quiet", "silent"),
-    [("hang-start", "processor time", 2.2, 20.0), ("spin-start", "no log line", 20.0, 3.0)],
+    [("hang-start", "processor time", 2.2, 20.0), ("spin-start", "no new log line for", 20.0, 3.0)],
 )
 def test_a_silent_start_is_a_hang_whether_it_sleeps_or_spins(
     tmp_path: Path, subject: Subject, switch: str, word: str, quiet: float, silent: float

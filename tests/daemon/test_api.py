@@ -303,6 +303,11 @@ def test_the_page_is_opened_through_the_socket_alone(tcp: Asker) -> None:
     assert tcp.post("/v1/page", headers=bearer()).status_code in {403, 503}
 
 
+def test_a_port_is_opened_through_the_socket_alone(tcp: Asker, api: Asker) -> None:
+    assert tcp.post("/v1/stay", headers=bearer(), json={"tcp": 0}).status_code in {403, 503}
+    assert api.post("/v1/stay", json={"tcp": 70_000}).status_code == 422
+
+
 def test_without_a_token_nobody_gets_in_over_tcp(service: Service) -> None:
     client = Asker(make_app(service), "http://127.0.0.1:8421")
     assert client.get("/v1/studies", headers={"Authorization": "Bearer "}).status_code == 401

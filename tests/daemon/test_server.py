@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 
@@ -57,3 +58,33 @@ def test_a_socket_that_cannot_be_bound_is_closed(
     with pytest.raises(OSError, match="too long"):
         asyncio.run(run())
     assert psutil.Process().num_fds() == before
+
+
+def test_a_daemon_that_is_to_stay_does_not_end_when_it_idles(
+    tmp_path: Path, taken: socket.socket
+) -> None:
+    state = tmp_path / "state"
+    home.private_folder(state)
+
+    async def run() -> None:
+        daemon = Daemon(state, tcp=None, idle_exit=0.5)
+        ours, theirs = os.pipe()
+        up = asyncio.Event()
+        asyncio.get_running_loop().add_reader(ours, up.set)
+        running = asyncio.create_task(daemon.run(theirs))
+        await up.wait()  # it is asked before its clock has gone round once
+        asyncio.get_running_loop().remove_reader(ours)
+        os.close(ours)
+        with pytest.raises(StateUnusable, match="cannot be listened on"):
+            await daemon.stay(taken.getsockname()[1])
+        await daemon.stay(0)
+        await asyncio.sleep(1)
+        assert not running.done()
+        address = home.read_address(state)
+        assert address is not None
+        assert address.tcp
+        daemon.end()
+        await running
+
+    with taken:
+        asyncio.run(run())

@@ -8,13 +8,14 @@ import sys
 import time
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
 from tuner.daemon import home
 from tuner.daemon.client import Client
 from tuner.daemon.start import await_end, start
-from tuner.errors import StateUnusable, TunerError
+from tuner.errors import StateUnusable, TunerError, UserError
 
 
 def test_a_log_that_cannot_be_written_is_said_and_nothing_stays_open(tmp_path: Path) -> None:
@@ -65,6 +66,29 @@ def test_a_daemon_starts_without_what_only_a_search_or_a_report_needs() -> None:
         [sys.executable, "-c", said, *heavy], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+@pytest.mark.slow
+def test_a_daemon_that_runs_opens_the_port_that_is_asked_for_or_says_why_not(
+    tmp_path: Path,
+) -> None:
+    state = tmp_path / "state"
+    first, _ = start(state, idle_exit=600)
+    try:
+        assert first.tcp is None
+        found, fresh = start(state, tcp=0)
+        assert (found.pid, fresh) == (first.pid, False)
+        assert found.tcp is not None
+        asked = httpx.get(f"http://127.0.0.1:{found.tcp}/v1/health")
+        assert asked.status_code == 401  # it listens, and wants the token
+        assert start(state, tcp=found.tcp)[0] == found
+        with pytest.raises(UserError, match=f"listens on port {found.tcp} already"):
+            start(state, tcp=found.tcp - 1)
+        assert start(state, idle_exit=600)[0] == found
+    finally:
+        with Client(state, need=True) as client:
+            client.post("/v1/shutdown")
+        await_end(first, patience=30)
 
 
 @pytest.mark.slow

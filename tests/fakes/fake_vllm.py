@@ -41,6 +41,7 @@ SEQUENCE_GIB = float(os.environ.get("FAKE_SEQUENCE_GIB", "0.025"))
 """Memory of the states of each sequence that may run at once."""
 SPEED = float(os.environ.get("FAKE_SPEED", "1"))
 AFTER = int(os.environ.get("FAKE_AFTER", "6"))  # requests after which the late misbehaviours begin
+EXTRA = int(os.environ.get("FAKE_EXTRA", "0"))  # tokens that it claims and does not make
 LINGER_S = float(
     os.environ.get("FAKE_LINGER", "2")
 )  # seconds that requests then linger without a token
@@ -324,9 +325,17 @@ def misbehave_in_this_attempt() -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def load_slowly() -> None:
+    if "slow-start" in SWITCHES:
+        for number in range(80):
+            say(f"Loading checkpoint shards: {number}/80", who="Worker")
+            time.sleep(0.1)
+
+
 def misbehave_at_start() -> None:
     blab()
     misbehave_in_this_attempt()
+    load_slowly()
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "
@@ -418,7 +427,7 @@ class Handler(BaseHTTPRequestHandler):
             self.refuse("1 validation error: {'type': 'json_invalid', 'loc': ('body', 1)}")
             return
         if self.path == "/tokenize":
-            self.answer(200, {"count": len(str(body.get("prompt", "")).encode())})
+            self.answer(200, {"count": len(fake_answers.prompt_of({"prompt": "", **body}))})
             return
         if "dead-healthy" in SWITCHES:
             self.answer(500, {"error": {"message": "EngineCore encountered an issue."}})
@@ -477,8 +486,8 @@ class Handler(BaseHTTPRequestHandler):
                 say(line, who="Worker")
             usage: dict[str, Any] = {
                 "prompt_tokens": len(prompt),
-                "completion_tokens": made,
-                "total_tokens": len(prompt) + made,
+                "completion_tokens": made + EXTRA,
+                "total_tokens": len(prompt) + made + EXTRA,
             }
             if "cached-unsaid" not in SWITCHES:
                 usage["prompt_tokens_details"] = {"cached_tokens": cached}

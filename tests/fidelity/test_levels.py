@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuner.fidelity.agreement import Ladder, Level
-from tuner.fidelity.levels import Climb, spread_anchors
+from tuner.fidelity.levels import Climb, Decision, spread_anchors
 
 SHORT = Level(name="short", cost=1, leaves_out="long prompts")
 MIDDLE = Level(name="middle", cost=3)
@@ -43,9 +43,77 @@ def test_a_level_that_has_shown_nothing_rejects_nobody() -> None:
     assert "has not shown" in found.why
 
 
-def test_what_failed_on_a_level_does_not_climb() -> None:
-    state = Climb(ladder=TWO).record("p1", "short", None)
-    assert state.decide("p1", "short").verdict == "hold"
+def test_what_failed_on_a_level_that_agrees_does_not_climb() -> None:
+    state = anchored().record("p1", "short", None)
+    assert state.decide("p1", "short") == Decision("hold", "it failed on short")
+    assert state.waiting() == []
+
+
+def test_what_failed_on_a_level_that_may_not_reject_climbs() -> None:
+    assert Climb(ladder=TWO).record("p1", "short", None).decide("p1", "short").verdict == "climb"
+    held = anchored().record("p1", "short", None)
+    for point in ("p8", "p9"):  # both surely the best on the level, and the worst on the real load
+        held = held.record(point, "short", 500.0).record(point, "real", 2.0)
+    assert "short" in held.retired
+    assert ("p1", "real") in held.waiting()
+
+
+def test_what_falls_on_the_real_load_holds_no_seat_on_the_level() -> None:
+    state = Climb(ladder=TWO, anchors=("q0",))
+    for i in range(40):  # they agree so well that three that fall do not unsettle the level
+        state = state.record(f"q{i}", "short", 1.1**i).record(f"q{i}", "real", 1.1**i)
+    state = state.record("q0", "real", 1.01).record("good", "short", 1.1**35.5)
+    for i, value in enumerate((None, 300.0, None)):
+        state = state.record(f"fell{i}", "short", 1.1 ** (50 + i))
+        state = state.record(f"fell{i}", "real", value, feasible=False)
+    assert state.agreement("short").standing == "agrees"
+    # Four that live are better, and there are five seats of 44.
+    assert state.decide("good", "short") == Decision("climb", "number 5 of 41 on short")
+    assert state.waiting() == [("good", "real")]
+    assert state.record("less", "short", 1.1**34.5).decide("less", "short").verdict == "hold"
+
+
+@pytest.mark.parametrize("value", [None, 900.0])
+def test_a_level_whose_favourites_fall_on_the_real_load_is_retired(value: float | None) -> None:
+    state = anchored()
+    assert state.agreement("short").standing == "agrees"
+    for i in range(4):
+        state = state.record(f"fell{i}", "short", 900.0 + i)
+        state = state.record(f"fell{i}", "real", value, feasible=False)
+    found = state.agreement("short")
+    assert (found.standing, found.fallen, found.regret) == ("misleads", 4, 0)
+    assert "4 points fell on real" in found.why
+    assert "short" in state.retired
+    # The best that lives is not lost behind them.
+    good = state.record("good", "short", 600.0)
+    assert good.decide("good", "short").verdict == "climb"
+    assert ("good", "real") in good.waiting()
+
+
+def test_one_that_falls_unsettles_a_level_and_does_not_refute_it() -> None:
+    state = anchored().record("fell", "short", 900.0).record("fell", "real", None)
+    found = state.agreement("short")
+    assert (found.standing, found.fallen) == ("unproven", 1)
+    assert not state.retired
+    assert state.record("p3", "short", 1.0).decide("p3", "short").verdict == "climb"
+    # One that the level had last anyway says nothing against it.
+    last = anchored().record("fell", "short", 1.0).record("fell", "real", None)
+    assert last.agreement("short").standing == "agrees"
+
+
+def test_what_was_ended_for_another_reason_is_no_death() -> None:
+    state = anchored().record("cut", "short", 900.0).record("cut", "real", None, cut=True)
+    assert state.agreement("short").fallen == 0
+    assert "cut" not in dict(state.waiting())
+
+
+def test_a_point_that_fails_a_gate_on_the_level_stands_below_all_that_keep_it() -> None:
+    state = anchored()
+    state = state.record("fast", "short", 900.0, feasible=False)
+    for i in range(6):
+        state = state.record(f"q{i}", "short", TRUTH["p23"] * (1.1 + i / 10))
+    assert state.decide("fast", "short").why == "number 12 of 12 on short"
+    assert state.decide("q3", "short").verdict == "climb"
 
 
 def test_a_level_that_agrees_lets_the_best_climb() -> None:

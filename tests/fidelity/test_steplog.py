@@ -50,6 +50,7 @@ records = st.builds(
         st.floats(0, 1e9),
     ),
     st.floats(1e-6, 1e4),
+    st.none() | st.integers(0, 512),
 )
 
 
@@ -82,3 +83,13 @@ def test_what_is_no_step_record_is_told(tmp_path: Path, line: str, message: str)
     path.write_text("\n" + line + "\n")
     with pytest.raises(UserError, match=message):
         read_steps(path)
+
+
+def test_a_line_that_enginex_wrote(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_text(
+        '{"number":3,"prefill_tokens":0,"prefill_work":0,"prefill_seqs":0,"decode_seqs":1,'
+        '"decode_tokens":1,"kv_tokens":329,"cached_tokens":0,"experts":8,"graph":"none",'
+        '"seconds":0.00766,"at":1796028641.530471,"pid":16147}\n'
+    )
+    assert read_steps(path) == [StepRecord(Batch(0, 0.0, 1, 329.0), 0.00766, 8)]

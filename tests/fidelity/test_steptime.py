@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,6 +15,7 @@ from tuner.fidelity.steptime import (
     StepRecord,
     Terms,
     fit_steps,
+    routed,
     solve,
 )
 
@@ -107,3 +111,41 @@ def test_terms_that_do_not_exist_and_empty_fits_are_refused() -> None:
 
 def test_there_is_a_column_for_each_term() -> None:
     assert len(Terms(GRAPHS).of(Batch(1, 1.0, 1, 1))) == len(TERMS)
+
+
+def steps_of(routing: Routing, counts: Sequence[int]) -> list[StepRecord]:
+    return [
+        StepRecord(Batch(0, 0.0, n, 100.0 * n), 0.01, round(routing.touched(n))) for n in counts
+    ]
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.6, 1.3])
+def test_the_skew_is_that_of_the_experts_that_steps_touched(skew: float) -> None:
+    true = Routing(64, 8, skew)
+    found = routed(Routing(64, 8), steps_of(true, range(1, 33)))
+    assert (found.experts, found.top_k) == (64, 8)
+    assert found.skew == pytest.approx(skew, abs=0.12)
+    assert found.touched(24) == pytest.approx(true.touched(24), rel=0.02)
+
+
+def test_without_experts_seen_or_with_none_to_see_the_routing_stays_as_assumed() -> None:
+    silent = [StepRecord(Batch(0, 0.0, 4, 10.0), 0.01)]
+    assert routed(Routing(64, 8, 0.5), silent) == Routing(64, 8, 0.5)
+    assert routed(Routing(), steps_of(Routing(64, 8), [4])) == Routing()
+
+
+def test_a_fit_charges_steps_for_the_experts_that_they_touch() -> None:
+    true = Routing(64, 8, 1.0)
+    setting = Setting("tp1", routing=Routing(64, 8))
+    records = [
+        replace(r, seconds=0.001 + 5e-4 * true.touched(r.batch.tokens))
+        for r in steps_of(true, range(1, 65))
+    ]
+    model = fit_steps(setting, records)
+    assert model.setting == setting  # by which a candidate finds it
+    assert model.routing.skew == pytest.approx(1.0, abs=0.12)
+    assert model.seconds["experts"] == pytest.approx(5e-4, rel=0.1)
+    errors = [abs(model.step(r.batch) / r.seconds - 1) for r in records]
+    assert max(errors) < 0.03
+    dense = fit_steps(Setting("tp1"), records)
+    assert max(abs(dense.step(r.batch) / r.seconds - 1) for r in records) > 0.1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.errors import UserError
+from tuner.fidelity.compare import compare
+from tuner.fidelity.rule import Provenance, Rule
 from tuner.fidelity.table import canonical, keyed, level_table, read_table
 
 
@@ -18,6 +21,8 @@ class Trial:
     metrics: dict[str, Any] | None = None
     created: float = field(default=1_800_000_000.0)
     levels: dict[str, Any] = field(default_factory=dict)
+    verdict: str | None = "healthy"
+    judgement: dict[str, Any] | None = None
 
 
 def written(path: Path, text: str) -> Path:
@@ -113,3 +118,81 @@ def test_levels_of_a_study() -> None:
         assert keyed(level_table(trials, "s", level), ("tp",), "value").rows == {key: expected}
     with pytest.raises(UserError, match="levels there: long, probe, real, short"):
         level_table(trials, "s", "none")
+
+
+def ended(verdict: str, brief: float | None = None, *, teaches: bool = True) -> Trial:
+    """A trial without metrics that may have come to something on the brief level before its end."""
+    return Trial(
+        {"tp": verdict},
+        levels={} if brief is None else {"brief": {"score": brief}},
+        verdict=verdict,
+        judgement={"failed": True, "teaches": teaches},
+    )
+
+
+def rows(trials: list[Trial], level: str) -> dict[str, tuple[float, ...]]:
+    found = keyed(level_table(trials, "s", level), ("tp",), "value").rows
+    return {key[0][1]: values for key, values in found.items()}
+
+
+def measured(tp: int, value: float, **more: Any) -> Trial:
+    metrics = {"score": value, "tier": "feasible", "workloads": {}, **more}
+    return Trial({"tp": tp}, metrics, levels={"brief": {"score": value}})
+
+
+def test_a_trial_that_failed_has_an_empty_row_on_what_it_did_not_get_through() -> None:
+    trials = [
+        measured(1, 5.0),
+        ended("device_oom_run", 7.0),
+        ended("flags_rejected"),
+        ended("rejected_by_rule"),
+        ended("held_on_level", 2.0),
+        ended("clearly_worse", 3.0),
+        ended("engine_crash", 4.0, teaches=False),
+        ended("cancelled", 4.5),
+    ]
+    nothing: tuple[float, ...] = ()
+    assert rows(trials, "real") == {
+        "1": (5.0,),
+        "device_oom_run": nothing,
+        "flags_rejected": nothing,
+        "rejected_by_rule": nothing,
+    }
+    assert rows(trials, "brief") == {
+        "1": (5.0,),
+        "device_oom_run": (7.0,),
+        "flags_rejected": nothing,
+        "rejected_by_rule": nothing,
+        "held_on_level": (2.0,),
+        "clearly_worse": (3.0,),
+        "engine_crash": (4.0,),
+        "cancelled": (4.5,),
+    }
+    with pytest.raises(UserError, match="levels there: brief"):
+        level_table(trials[1:], "s", "real")
+
+
+def test_what_is_of_an_incomplete_population_or_of_a_failed_trial_is_no_value() -> None:
+    loads = {"a": {"tier": "incomplete", "figures": {"weighted": 9e5}}}
+    loads["b"] = {"tier": "feasible", "figures": {"weighted": 7.0}}
+    few = measured(2, 9e5, tier="incomplete", workloads=loads)
+    wrong = measured(3, 8e5, workloads={"b": loads["b"]})
+    wrong.verdict = "answers_differ"
+    trials = [measured(1, 5.0), few, wrong]
+    assert rows(trials, "real") == {"1": (5.0,), "2": (), "3": ()}
+    assert rows(trials, "a") == {"2": (), "3": ()}
+    assert rows(trials, "b") == {"2": (7.0,), "3": ()}
+
+
+def test_a_level_whose_favourites_die_on_the_real_load_is_not_supported() -> None:
+    rule = Rule(key=("tp",))
+    before = Provenance("rule", "0" * 64, dt.datetime(2000, 1, 1, tzinfo=dt.UTC))
+    trials = [measured(i, 1000.0 * i * f) for i in range(1, 9) for f in (1.0, 1.01)]
+    assert answer(trials, rule, before) == "supported"
+    trials += [ended("device_oom_run", 90_000.0), ended("engine_crash", 91_000.0)]
+    assert answer(trials, rule, before) == "rejected"
+
+
+def answer(trials: list[Trial], rule: Rule, source: Provenance) -> str:
+    brief, real = (level_table(trials, "s", level) for level in ("brief", "real"))
+    return str(compare(brief, real, rule, source).answer)

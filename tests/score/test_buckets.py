@@ -8,6 +8,7 @@ import pytest
 
 from tuner.load.record import ErrorClass, Record
 from tuner.score.buckets import by_prompt_length
+from tuner.score.columns import from_records
 
 Make = Callable[..., Record]
 
@@ -50,3 +51,12 @@ def test_empty_buckets_are_told() -> None:
 def test_edges_that_do_not_ascend_are_refused(edges: list[int]) -> None:
     with pytest.raises(ValueError, match="edges"):
         by_prompt_length([], edges=edges)
+
+
+def test_buckets_of_an_open_loop_start_when_requests_were_due(make_record: Make) -> None:
+    late = make_record(5.0, ttft=1.0, scheduled=2.0, prompt=1000)
+    (bucket, *_) = by_prompt_length(from_records([late]).since("scheduled"))
+    assert bucket.ttft_s is not None
+    assert bucket.ttft_s.p50 == pytest.approx(4.0)
+    assert bucket.e2e_s is not None
+    assert bucket.e2e_s.p50 == pytest.approx(5.0)

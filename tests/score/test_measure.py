@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tuner.load.record import ErrorClass, Record
+from tuner.score.goodput import Limits
 from tuner.score.measure import measure
 
 Make = Callable[..., Record]
@@ -157,6 +158,22 @@ def test_latency_from_when_it_was_due(make_record: Make) -> None:
     assert from_due.ttft_s.p50 == pytest.approx(4.0)
     assert from_due.send_lag_s is not None
     assert from_due.send_lag_s.maximum == pytest.approx(3.0)
+
+
+def test_the_wait_of_an_open_loop_is_in_all_that_a_request_took(make_record: Make) -> None:
+    late = make_record(5.0, ttft=1.0, scheduled=2.0)  # sent 3 s late, over 2 s later, 11 tokens
+    limits = Limits(ttft_s=2.0)
+    from_send = measure([late], limits=limits, wall_s=10)
+    from_due = measure([late], since="scheduled", limits=limits, wall_s=10)
+    assert from_send.request_output_tps is not None
+    assert from_send.request_output_tps.p50 == pytest.approx(11 / 2)
+    assert from_due.request_output_tps is not None
+    assert from_due.request_output_tps.p50 == pytest.approx(11 / 5)
+    assert from_send.goodput is not None
+    assert from_due.goodput is not None
+    assert (from_send.goodput.count, from_due.goodput.count) == (1, 0)
+    assert from_send.tpot_s == from_due.tpot_s
+    assert from_send.output_tps == from_due.output_tps
 
 
 def test_repeated_answers_and_reasons(make_record: Make) -> None:

@@ -33,6 +33,7 @@ def test_all_of_the_embedded_space_is_shown() -> None:
         "16.796 * output TPS",
         "whichever comes first",
         "trials at random first",
+        "the best 1, measured again in turns with the baseline, two starts of each a round, at most 2 rounds",
         "turn_tokens 200 to 1600",
         "ignore_eos on, request_timeout 60, time_limit 120, seed 11",
         "warmup (conversations 1)",

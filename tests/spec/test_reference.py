@@ -75,9 +75,9 @@ def test_the_defaults_that_it_says_are_the_defaults() -> None:
     assert (deadlines.start, deadlines.silence) == (900, 300)
     assert (deadlines.tokens, deadlines.stop) == (120, 60)
     assert Search().startup == 10
-    assert (Finalists().count, Finalists().rounds) == (2, 1)
+    assert (Finalists().count, Finalists().rounds) == (2, 6)
     assert Search().stop_early
-    assert tuple(Repeats().model_dump().values()) == (2, 2, 4, 0.02)
+    assert tuple(Repeats().model_dump().values()) == (2, 3, 12, 0.02)
     assert tuple(Climbing().model_dump().values()) == (0.1, 3, 4, 7)
     assert Export().dir == "deploy/{study}"
     assert (Memory().host.share, Memory().device_floor.share) == (0.9, 0.02)

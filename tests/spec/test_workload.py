@@ -107,6 +107,8 @@ def test_long_official_prompts_can_be_left_out() -> None:
     ("fields", "facts"),
     [
         ({"kind": "replay", "file": "a.csv"}, {"concurrency": 1}),
+        ({"kind": "replay", "file": "a.csv", "mode": "open"}, {}),
+        ({"kind": "replay", "file": "a.csv", "mode": "open", "concurrency": 7}, {"concurrency": 7}),
         (
             {"kind": "replay", "file": "a.jsonl", "requests": 9, "concurrency": 3},
             {"concurrency": 3, "requests": 9},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.build.recipe import Container
+from tuner.build.engine import Engine, Fingerprint
 from tuner.spec import Context, Hardware, SearchSpace, parse_space
 from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
@@ -17,7 +18,7 @@ from tuner.store.rows import StudyRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.telemetry.hardware import detect_hardware
 from tuner.telemetry.samples import NoDevices
-from tuner.trial.climbing import EVENT, HELD, Climbing
+from tuner.trial.climbing import EVENT, HELD, Came, Climbing
 from tuner.trial.context import Study
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.events import Voice
@@ -64,6 +65,8 @@ class Trials:
         climbs: The study's levels.
         cheap: What a point comes to on the short level.
         ends: What a point lies below that is ended early as clearly worse; None for any other.
+        falls: Which points crash on the real load, after the cheaper ones.
+        keeps: Which points keep the gates of the real load.
         seconds: What a load takes, by level; a start takes 20.
         ran: The levels on which each trial was measured, by number.
     """
@@ -74,6 +77,8 @@ class Trials:
     seconds: Mapping[str, float] = field(default_factory=lambda: {"short": 10.0, REAL: 100.0})
     fails: Callable[[Mapping[str, Any]], bool] = lambda _: False
     ends: Callable[[Mapping[str, Any]], float | None] = lambda _: None
+    falls: Callable[[Mapping[str, Any]], bool] = lambda _: False
+    keeps: Callable[[Mapping[str, Any]], bool] = lambda _: True
     ran: dict[int, list[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -93,32 +98,38 @@ class Trials:
             more = {"estimate": 0.9 * bound, "bound": bound, "failed": True}
             found_worse = {**_judged(CLEARLY_WORSE), **more}
             return self._over(trial, verdict=CLEARLY_WORSE, judgement=found_worse)
-        found: dict[str, float | None] = {}
+        found: dict[str, Came] = {}
         for level in self.climbs.levels(trial):
-            found[level] = self.cheap(trial.params) * math.exp(chance.gauss(0, self.sigma))
+            value = self.cheap(trial.params) * math.exp(chance.gauss(0, self.sigma))
+            found[level] = Came(value)
             self._measure(trial, level, found[level])
             held = self.climbs.held(trial, found)
             if held is not None:
                 return self._over(trial, verdict=HELD, judgement=held.as_json())
+        if self.falls(trial.params):
+            self.ran[trial.number].append(REAL)
+            return self._over(trial, verdict="engine_crash", judgement=_judged("engine_crash"))
         score = truth(trial.params) * math.exp(chance.gauss(0, self.sigma))
-        self._measure(trial, REAL, score)
+        self._measure(trial, REAL, Came(score))
         for stage in (Stage.READY, Stage.PROBED, Stage.WARMED, Stage.MEASURED):
             trial = ledger.advance(trial, stage)
         gates = dict.fromkeys(("start", "population", "memory"), -1.0)
+        kept = self.keeps(trial.params)
+        gates |= {} if kept else {"ttft": 1.0}
         return self._over(
             trial,
             verdict="healthy",
             judgement=_judged("healthy"),
             score=score,
-            feasible=True,
+            feasible=kept,
             metrics={"workloads": {}},
             constraints=gates,
         )
 
-    def _measure(self, trial: TrialRow, level: str, value: float | None) -> None:
+    def _measure(self, trial: TrialRow, level: str, came: Came) -> None:
         self.ran[trial.number].append(level)
         if self.climbs.any and trial.block is None:
-            said = self.climbs.said(trial, level, value, self.seconds[level])
+            said = self.climbs.said(trial, level, came, self.seconds[level])
             self.study.ledger.note(self.study.row.id, EVENT, said, trial.number)
 
     def _over(self, trial: TrialRow, **found: Any) -> TrialRow:
@@ -184,16 +195,18 @@ def enter(ledger: Ledger, of: SearchSpace) -> StudyRow:
     )
 
 
-@dataclass(frozen=True)
-class Named:
-    """Of an engine only what tells it from others, and that it runs on the host."""
-
-    name: str
-    container: Container = field(default_factory=Container)
-
-    def as_json(self) -> dict[str, str]:
-        """What an engine's stack is known by."""
-        return {"name": self.name}
+def engine_of(name: str) -> Engine:
+    """An engine of which nothing exists but what it is known by."""
+    return Engine(
+        recipe=name,
+        digest=hashlib.sha256(name.encode()).hexdigest(),
+        kind="existing",
+        root=Path("/nowhere"),
+        python=Path("/nowhere/bin/python"),
+        server=("vllm",),
+        env=(),
+        fingerprint=Fingerprint("3.11.0", "0.32.0", "2.13.0", (), "a processor", ()),
+    )
 
 
 def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> Study:
@@ -205,7 +218,7 @@ def study_of(ledger: Ledger, of: SearchSpace, wishes: Wishes | None = None) -> S
         space=of,
         context=Context.of(of, Hardware(0, 8, 64 << 30, 0)),
         folder=ledger.folder,
-        engines={one.name: Named(one.name) for one in of.engines},  # type: ignore[misc]
+        engines={one.name: engine_of(one.name) for one in of.engines},
         models={model.name: Path() for model in of.models},
         launcher=None,  # type: ignore[arg-type] # nothing is started
         hardware=detect_hardware(NoDevices()),

@@ -17,12 +17,15 @@ from tests.trial.climbs import (
     study_of,
     truth,
 )
+from tuner.score.rank import Tier
 from tuner.search.keys import key
 from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
+from tuner.store.stages import Stage
 from tuner.trial.climbing import HELD, Climbing
 from tuner.trial.decision import Decision
+from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.study import told_history
 from tuner.trial.wishes import Wishes
 
@@ -197,6 +200,54 @@ def test_points_that_fail_have_their_answer(tmp_path: Path) -> None:
         points = [key(t.assignment or {}) for t in failed]
         assert points
         assert len(set(points)) == len(points)  # none is tried a second time
+
+
+@pytest.mark.slow
+def test_the_best_that_lives_is_found_behind_favourites_that_die_on_the_real_load(
+    tmp_path: Path,
+) -> None:
+    def heavy(params: Mapping[str, Any]) -> bool:
+        return bool(params["moe"] == "native" and params["seqs"] >= 8)
+
+    with Ledger(tmp_path, write=True) as ledger:
+        study = study_of(ledger, space(tmp_path, most=72, sampler=CHANCE))
+        trials = Trials(study, agreeing, falls=heavy)
+        decision = Runner(trials).run()
+        found = ledger.trials(study.row.id)
+        climbs = Climbing(ledger, study.row.id, study.space)
+        waiting = climbs.state().waiting()
+        fallen = climbs.report()[0]["fallen"]
+    assert decision is not None
+    points = [
+        (seqs, 2**i, moe)
+        for seqs in (1, 2, 4, 8, 16, 32)
+        for i in range(8, 14)
+        for moe in ("native", "loop")
+    ]
+    every = [dict(zip(("seqs", "batch", "moe"), p, strict=True)) for p in points]
+    best = max(truth(params) for params in every if not heavy(params))
+    assert truth(found[decision.winner].params) > 0.97 * best
+    assert fallen >= 3
+    assert not waiting
+
+
+def test_only_a_death_of_its_own_stands_against_a_point(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        study = study_of(ledger, space(tmp_path))
+        for verdict, value in (("engine_crash", 0.0), ("port_taken", None), (CLEARLY_WORSE, 3.0)):
+            point = {"seqs": 1, "batch": 256, "moe": verdict}
+            trial = ledger.plan(
+                study.row.id, origin=Origin.SEARCH, params=point, assignment=point, deployment={}
+            )
+            trial = ledger.advance(trial, Stage.STARTING)
+            trial = ledger.advance(trial, Stage.STOPPING)
+            trial = ledger.advance(trial, Stage.VERIFIED, verdict=verdict)
+            ledger.advance(trial, Stage.TOLD, value=value)
+        state = Climbing(ledger, study.row.id, study.space).state()
+    tiers = state.tiers(REAL)
+    assert [(p, t) for p, t in tiers.items() if t is Tier.INCOMPLETE and "engine_crash" in p]
+    assert len(tiers) == 1
+    assert len(state.results) == 3
 
 
 @pytest.mark.slow

@@ -86,3 +86,44 @@ def test_without_finalists_the_baseline_stands() -> None:
     assert (found.baseline, found.winner, found.clear, found.standings) == (3, 3, False, ())
     assert found.best is None
     assert found.as_json()["comparisons"] == []
+
+
+def test_a_round_whose_baseline_failed_counts_for_nothing_and_later_ones_count() -> None:
+    good, lost = [100.0, 150.0, 151.0, 101.0], [None, 150.0, 151.0, 100.0]
+    found = decide(study(good, lost, good), [5], rounds=4).standings[0]
+    assert len(found.runs) == 8
+    assert found.better
+
+
+def test_the_first_answer_stands_whatever_is_measured_later() -> None:
+    clear, against = [100.0, 150.0, 151.0, 101.0], [150.0, 100.0, 99.0, 151.0]
+    first = decide(study(clear, clear), [5], rounds=6)
+    later = decide(study(clear, clear, against, against), [5], rounds=6)
+    assert (first.winner, later.winner) == (5, 5)
+    assert first.standings[0].decision == later.standings[0].decision
+
+
+def test_between_two_looks_the_last_one_is_shown() -> None:
+    close = [100.0, 103.0, 101.0, 102.0]
+    rounds = [close] * 6 + [[99.0, 101.0, 103.0, 100.0]]
+    looked, later = (decide(study(*rounds[:n]), [5], rounds=20).standings[0] for n in (6, 7))
+    assert looked.open
+    assert later.decision == looked.decision
+    assert len(later.runs) == 28
+
+
+@pytest.mark.parametrize(
+    ("rounds", "looks"),
+    [
+        (1, (1,)),
+        (2, (2,)),
+        (3, (2, 3)),
+        (6, (2, 3, 4, 5, 6)),
+        (7, (2, 3, 4, 5, 6, 7)),
+        (50, (2, 3, 4, 5, 6, 9, 13, 19, 28, 42, 50)),
+    ],
+)
+def test_each_round_is_looked_at_and_many_ever_more_seldom(
+    rounds: int, looks: tuple[int, ...]
+) -> None:
+    assert confirmation(2, rounds).looks == looks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from tests.fakes.world import World
 from tests.trial.test_study import run
 from tuner.errors import UserError
 from tuner.export import shell
+from tuner.export.served import Served
 from tuner.launch import ports
 from tuner.store.ledger import Ledger
+from tuner.store.rows import Transition
+from tuner.trial import deliver
 from tuner.trial.deliver import export_files, write_files
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
@@ -95,6 +99,31 @@ def test_no_form_holds_a_secret_and_all_say_where_they_come_from(
             exported(world, form)
     with pytest.raises(UserError, match="no image to name"):
         exported(world, "shell", image="registry.example/x:1")
+
+
+@pytest.mark.slow
+def test_where_it_is_deployed_it_may_start_as_slowly_as_it_did(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start may take longer than its deadline while it goes on; its probe must not end it then."""
+    world = World(tmp_path, {"budget": {"trials": 1}}).make()
+    run(world)
+    found: list[Served] = []
+
+    def files(_: Any, served: Served, __: Any) -> dict[str, str]:
+        found.append(served)
+        return {}
+
+    monkeypatch.setattr(deliver, "files", files)
+    exported(world, "shell")
+    steps = Ledger.transitions
+
+    def slower(*given: Any) -> list[Transition]:
+        return [replace(step, detail={**step.detail, "seconds": 400.0}) for step in steps(*given)]
+
+    monkeypatch.setattr(Ledger, "transitions", slower)
+    exported(world, "shell")
+    assert [served.start_s for served in found] == [30, 800]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,18 @@ def test_in_a_study_a_clearly_worse_trial_is_ended_and_told_as_what_it_is(
         r for r in (folder / "measure-main.jsonl").read_text().splitlines() if '"end":null' not in r
     ]
     assert len(seen) < 16
+
+
+def test_a_wait_in_an_open_loop_counts_as_time(tmp_path: Path) -> None:
+    """A candidate that is as fast once it is sent, and is sent later each time, is worse."""
+    best = trial(3, score=1000.0)
+    reference = Reference.of(best, list(load(20)), "scheduled")
+    late = [replace(r, scheduled=(r.sent or 0.0) - 2.0) for r in load(20)]
+    assert fed(EarlyWatch(reference, QUIET, PUBLISHED), iter(late)) < len(late)
+    from_send = Reference.of(best, list(load(20)))
+    assert fed(EarlyWatch(from_send, QUIET, PUBLISHED), iter(late)) == len(late)
+    file = tmp_path / "measure-main.jsonl"
+    write_records(file, load(3))
+    found = reference_of(best, file, "scheduled")
+    assert found is not None
+    assert found.since == "scheduled"

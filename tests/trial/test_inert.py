@@ -181,3 +181,12 @@ def test_what_did_nothing_goes_back_to_the_baseline_and_the_simpler_point_runs_a
     decision = next(e.data for e in events if e.kind == "decision")
     assert [c["number"] for c in decision["comparisons"]] == [2]
     assert decision["winner"] in {0, 2}
+
+
+def test_an_open_loop_without_a_limit_may_take_every_seat(tmp_path: Path) -> None:
+    (tmp_path / "t.jsonl").write_text("{}\n")
+    trace = "workload: {kind: replay, file: t.jsonl, mode: open}\n"
+    unlimited = parse_space(filled(SPACE + trace), tmp_path / "space.yaml")
+    assert "seqs" not in found(unlimited, seqs=64)
+    limited = SPACE + trace.replace("open}", "open, concurrency: 3}")
+    assert "seqs" in found(parse_space(filled(limited), tmp_path / "space.yaml"), seqs=64)

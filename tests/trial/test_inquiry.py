@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.build.test_kernels import engine
-from tests.launch.test_preflight import stand_in
+from tests.launch.test_preflight import sitecustomize, stand_in
+from tuner.errors import UserError
 from tuner.launch.preflight import Answer
 from tuner.spec import Context, Hardware, parse_space
+from tuner.spec.deployment import Deployment
 from tuner.trial import inquiry
 from tuner.trial.inquiry import as_json, as_lines, inquire, told
 
@@ -69,3 +71,17 @@ def test_the_engine_is_asked_about_the_points_of_a_space(
     assert [(one.words, one.count) for one in found.refusals] == [
         (f"ValueError: max_num_seqs {found.refusals[0].example['seqs']} is too many", 4)
     ]
+    package = str(site / "vllm" / "__init__.py")
+    assert as_lines(found)[-1] == f"engine cpu imports vllm from {package}"
+    assert as_json(found)["packages"] == {"cpu": package}
+
+
+def test_an_engine_whose_package_is_shadowed_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, site = stand_in(tmp_path / "checkout"), stand_in(tmp_path / "engine" / "standin")
+    odd = sitecustomize(tmp_path / "odd", tree)
+    own = engine(tmp_path / "engine", PYTHONPATH=f"{odd}:{site}")
+    asked = Deployment("cpu", "m", "process", (), (), "llm")
+    with pytest.raises(UserError, match=r"engine cpu imports vllm from .*checkout/vllm.* not of"):
+        inquiry.ask(own, tmp_path, [asked])

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import pytest
 
-from tuner.memory.estimate import Start
+from tests.memory.checkpoints import facts
+from tuner.build import Engine, load_recipe
+from tuner.build.engine import Fingerprint
+from tuner.build.recipe import Container
+from tuner.memory.bound import Capacity
+from tuner.memory.estimate import Start, expect, fit, observed_peak
 from tuner.spec.deployment import Deployment
 from tuner.spec.limits import Amount
 from tuner.store.ledger import Ledger
@@ -19,13 +25,18 @@ from tuner.trial.margins import Margins
 GIB = 2**30
 
 
-def margins(devices: tuple[object, ...] = (), gpus: str = "none") -> Margins:
+def made_by(recipe: str, vllm: str | None) -> Engine:
+    """The engine of a recipe that comes with tuner, as its builder would leave it."""
+    spec = load_recipe(recipe).spec
+    made = Fingerprint("3.10.12", vllm, None, (), "a processor", ())
+    env = tuple(sorted(spec.env.items()))
+    return Engine(recipe, "d" * 64, "image", Path("/"), Path("python3"), spec.server, env, made,
+                  container=spec.container, kv_cache=spec.kv_cache)  # fmt: skip
+
+
+def margins(devices: tuple[object, ...] = (), gpus: Literal["none", "all"] = "none") -> Margins:
     host = Amount(share=0.5)
-    engine = SimpleNamespace(
-        env={},
-        fingerprint=SimpleNamespace(cpu_features=()),
-        container=SimpleNamespace(gpus=gpus, devices=()),
-    )
+    engine = replace(made_by("existing", vllm=None), container=Container(gpus=gpus))
     study = SimpleNamespace(
         hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB, worker_memory=None),
         space=SimpleNamespace(
@@ -52,7 +63,7 @@ DEPLOYMENT: dict[str, Any] = {
 
 
 MINE = Deployment.from_json(DEPLOYMENT)
-CARD = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
+GPU = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
 
 
 class Counting(Ledger):
@@ -142,22 +153,70 @@ def test_resident_pages_serve_where_shares_were_not_read() -> None:
 
 def test_nothing_is_measured_where_nobody_looked_or_devices_are_what_counts() -> None:
     assert margins().measured(seen(None), MINE) is None
-    assert margins((CARD,), "all").measured(seen(5), MINE) is None
+    assert margins((GPU,), "all").measured(seen(5), MINE) is None
 
 
 def test_an_engine_of_the_host_is_one_also_where_there_are_devices() -> None:
-    found = margins((CARD,))
+    found = margins((GPU,))
     asked = Deployment.from_json({**DEPLOYMENT, "env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
     request = found.request(asked)
     assert (request.device, request.kv_bytes) == ("cpu", 4 * GIB)
     assert found.capacity(asked).device_bytes is None
     assert found.measured(seen(5), asked) == pytest.approx(-0.5)
-    assert margins((CARD,), "all").request(asked).device == "gpu"
+    assert margins((GPU,), "all").request(asked).device == "gpu"
 
 
 def test_the_capacity_is_that_of_the_devices_that_the_engine_sees() -> None:
     small = DeviceInfo(1, "GPU-1", None, "Card", 8 * GIB)
-    found = margins((CARD, small), "all")
+    found = margins((GPU, small), "all")
     assert found.capacity(MINE).device_bytes == 8 * GIB
     hidden = Deployment.from_json({**DEPLOYMENT, "env": {"CUDA_VISIBLE_DEVICES": "0"}})
     assert found.capacity(hidden).device_bytes == 32 * GIB
+
+
+TARGET = facts("qwen36_35b_a3b")
+CARD = 34_057_748_480
+FLAGS = (
+    "--tensor-parallel-size", "4", "--dtype", "half", "--enable-chunked-prefill",
+    "--enable-prefix-caching", "--limit-mm-per-prompt", "image=5", "--max-num-batched-tokens",
+)  # fmt: skip
+SHORT = (*FLAGS, "8192", "--max-num-seqs", "1", "--max-model-len")
+LONG = (*SHORT, "262144", "--gpu-memory-utilization", "0.9")
+# Blocks and GiB of weights that the engine printed on four BI-V100.
+PRINTED: dict[tuple[str, ...], tuple[int, float]] = {
+    LONG: (16_878, 16.7280),
+    (*SHORT, "100000", "--gpu-memory-utilization", "0.9"): (16_884, 16.7280),
+    (*FLAGS, "4096", "--max-num-seqs", "2", "--max-model-len", "256000",
+     "--gpu-memory-utilization", "0.95"): (19_259, 17.3529),
+}  # fmt: skip
+
+
+def asked_of(engine: Engine, argv: tuple[str, ...]) -> Any:
+    found = margins(devices=("GPU-0",))
+    deployment = Deployment.from_json({**DEPLOYMENT, "recipe": engine.recipe, "argv": list(argv)})
+    found.study.__dict__["engines"] = {deployment.engine: engine}
+    return found.request(deployment)
+
+
+@pytest.mark.parametrize("argv", PRINTED)
+def test_the_first_target_is_foreseen_from_its_recipe_and_its_flags(argv: tuple[str, ...]) -> None:
+    """Nothing but what a study has: the recipe, the flags, and the figures of one real start."""
+    engine = made_by("bi100", vllm="0.6.3")
+    blocks, weights = PRINTED[LONG]
+    start = Start(asked_of(engine, LONG), CARD, weights * GIB, blocks=blocks)
+    peak = observed_peak(TARGET, start)
+    assert peak is not None
+    assert 1.1 < peak / GIB < 1.7
+    blocks, weights = PRINTED[argv]
+    found = expect(TARGET, asked_of(engine, argv), fit(TARGET, [start]), Capacity(CARD),
+                   weights_bytes=weights * GIB)  # fmt: skip
+    assert found is not None
+    assert found.blocks == pytest.approx(blocks, rel=0.03)
+    assert abs(found.relative) < 0.35
+
+
+def test_an_engine_that_says_nothing_of_its_cache_is_known_by_its_version() -> None:
+    old = asked_of(made_by("existing", vllm="0.6.3.post1"), LONG)
+    assert (old.generation, old.all_layers_cached) == ("v0", False)
+    assert asked_of(made_by("existing", vllm="0.32.0"), LONG).generation == "v1"
+    assert asked_of(made_by("existing", vllm=None), LONG).generation == "v1"

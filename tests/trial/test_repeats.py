@@ -59,14 +59,41 @@ def test_rivals_that_cannot_be_told_apart_are_measured_again_as_long_as_starts_a
         trial(3, score=131.0),
         trial(4, score=50.0),
     ]
+    assert standing(rows, search(count=1, starts=4)).again == (0,)  # once more after the search
+    rows.append(again(7, 0, 100.5))
     found = standing(rows, search(count=1, starts=4))
     assert found.again == (3, 2)
     assert standing(rows, search(count=1, starts=1)).again == (3,)
     assert standing(rows, search(count=1, each=1)).again == ()
     assert standing(rows, search(count=2)).again == ()  # both are confirmed anyway
-    more = [*rows, again(5, 3, 120.0), again(6, 2, 134.0)]
+    more = [*rows, again(8, 3, 120.0), again(9, 2, 134.0)]
     assert standing(more, search(count=1)).finalists == (2,)
-    assert standing(more, search(count=1)).again == ()  # each was run twice
+    assert standing(more, search(count=1, each=2)).again == ()  # each was run twice
+
+
+def test_the_baseline_runs_once_more_after_the_search_where_that_can_change_who_is_confirmed() -> (
+    None
+):
+    rows = [BASE, again(1, 0, 101.0), trial(2, score=130.0), trial(3, score=90.0)]
+    assert standing(rows, search(count=1)).again == (0,)
+    assert standing(rows, search(count=1, each=1)).again == ()
+    assert standing(rows, search(count=1, starts=0)).again == ()
+    assert standing(rows[:3], search(count=1)).again == ()  # there is only one to be confirmed
+    failed = again(4, 0, None, feasible=False)
+    assert standing([*rows, failed], search(count=1)).again == ()  # not for ever
+    simpler = trial(5, score=129.0, origin=Origin.SIMPLER)
+    after = standing([*rows, again(4, 0, 99.0), simpler], search(count=1))
+    assert (after.finalists, after.again) == ((2,), ())
+    later = trial(6, score=131.0)  # the search went on
+    assert standing([*rows, again(4, 0, 99.0), later], search(count=1)).again == (0,)
+
+
+def test_a_machine_that_drifts_through_the_search_does_not_hide_a_gain() -> None:
+    drifted = [trial(3 + i, score=94.0 + 0.1 * i) for i in range(4)]
+    rows = [BASE, again(1, 0, 100.1), trial(2, score=99.9), *drifted, trial(20, score=97.9)]
+    assert set(standing(rows, search(count=2)).finalists) == set()
+    end = again(21, 0, 93.0)
+    assert standing([*rows, end], search(count=2)).finalists == (2, 20)
 
 
 def test_a_trial_that_is_clearly_no_gain_is_out_and_it_is_said_why() -> None:
@@ -173,9 +200,10 @@ def test_a_study_measures_its_noise_first_and_rivals_again_last(
     assert [t.repeats for t in trials[3:5]] == [None, None]
     rest = [t for t in trials[5:] if t.origin is not Origin.SIMPLER]
     again_, blocks = [t for t in rest if t.block is None], [t for t in rest if t.block is not None]
-    assert {t.repeats for t in again_} <= {3, 4}
+    assert again_[0].repeats == 0
+    assert {t.repeats for t in again_[1:]} <= {3, 4}
     assert all(t.origin is Origin.REPEAT for t in rest)
-    assert len(again_) <= 2
+    assert len(again_) <= 3
     assert rest == again_ + blocks
     finalist = next(t.repeats for t in blocks if t.repeats != 0)
     assert [t.repeats for t in blocks] == [0, finalist, finalist, 0]

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.fakes.devices import GIB, MIB, TOTAL, FakeCards, draining, steady
 from tests.fakes.world import World
 from tuner.errors import NeedsMending, NothingFeasible, Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
+from tuner.launch.readiness import Waited, await_ready
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
 from tuner.store.rows import BaselineRow, TrialRow
@@ -21,7 +24,7 @@ from tuner.telemetry.detect import Detection
 from tuner.telemetry.samples import DeviceInfo
 from tuner.telemetry.watch import read_samples
 from tuner.trial import rest as module
-from tuner.trial import session
+from tuner.trial import runner, session
 from tuner.trial.entry import enter_study
 from tuner.trial.events import Happening, Watcher
 from tuner.trial.rest import Rest, known_baseline
@@ -330,3 +333,24 @@ def test_a_machine_with_device_files_and_no_driver_starts_nothing(
     monkeypatch.setattr(module, "_DEV", tmp_path / "dev")
     with pytest.raises(TelemetryLost, match=r"nvidia0, but no driver.*tuner doctor"):
         run(world, FakeCards(), monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_start_is_told_that_its_devices_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start in which only a device works, say while it fills, is not one in which nothing moves."""
+    seen: list[float] = []
+
+    def patient(*given: Any, worked: Callable[[], float], **more: Any) -> Waited:
+        until = time.monotonic() + 20
+        while worked() < 0 and time.monotonic() < until:
+            time.sleep(0.05)
+        seen.append(worked())
+        return await_ready(*given, worked=worked, **more)
+
+    monkeypatch.setattr(runner, "await_ready", patient)
+    run(world, FakeCards(steady(IDLE), utilization=3.0), monkeypatch)
+    assert seen
+    assert all(at > 0 for at in seen)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.fakes.world import World
+from tests.fakes.world import ENGINE, World
+from tests.trial.factory import trial as row_of
 from tuner.errors import NoSpaceLeft, TunerError
 from tuner.load.tokens import TokensUnknown
 from tuner.spec import load_space
@@ -17,8 +19,12 @@ from tuner.store.rows import StudyRow, TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.entry import attempt_folder, enter_study, study_folder
 from tuner.trial.events import Happening
+from tuner.trial.evidence import Ending
+from tuner.trial.runner import verdict_of
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
+from tuner.verdict import Judgement, Retry, Verdict
+from tuner.verdict import Stage as EngineStage
 
 pytestmark = [pytest.mark.xdist_group("engines"), pytest.mark.timeout(60)]
 
@@ -147,3 +153,32 @@ def test_an_engine_that_somebody_interrupts_in_its_start_is_not_forgotten(tmp_pa
         trial = first(ledger, row)
         assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 2)
         assert ledger.events(row.id, kinds=["retry"])[0].data["verdict"] != "cancelled"
+
+
+def test_what_a_trial_came_to_on_levels_outlives_its_death_on_the_real_load() -> None:
+    levels = {"brief": {"score": 7.0, "seconds": 1.0, "settled": {}, "workloads": {}}}
+    died = Judgement(
+        verdict=Verdict.DEVICE_OOM_RUN, title="", stage=EngineStage.SERVING, rule="", evidence=(), notes=(),
+        numbers=None, advice="", teaches=True, retry=Retry.NONE, violation=None,
+    )  # fmt: skip
+    found = verdict_of(row_of(3), Ending(levels=levels), died)
+    row = row_of(3, **found)
+    assert (row.verdict, row.levels) == ("device_oom_run", levels)
+    # Of a trial that is over in full they are with its metrics, and not twice.
+    well = replace(died, verdict=Verdict.HEALTHY)
+    assert "levels" not in verdict_of(row_of(3), Ending(levels=levels), well)["judgement"]
+
+
+@pytest.mark.slow
+def test_a_start_that_goes_on_is_not_ended_at_its_time(tmp_path: Path) -> None:
+    """It loads for 8 s where 5 s are allowed, and says so all the while."""
+    deadlines = {"start": "5s", "silence": "5s", "stop": "5s"}
+    changes = {**ONE, "engine": {**ENGINE, "deadlines": deadlines}}
+    world = World(tmp_path, changes, fake=("slow-start",)).make()
+    with Ledger(tmp_path / "state", write=True) as ledger:
+        row = entered(ledger, world)
+        work(ledger, row, watchers=[], wishes=Wishes())
+        trial = first(ledger, row)
+        assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 1)
+        (ready,) = (s for s in ledger.transitions(row.id, 0) if s.stage is Stage.READY)
+        assert ready.detail["seconds"] > 8

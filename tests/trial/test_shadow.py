@@ -21,13 +21,15 @@ from tests.trial.proxies import (
 )
 from tuner.fidelity.evidence import Mode
 from tuner.search.keys import key
+from tuner.spec import parse_space
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.samples import DeviceInfo
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.gatelog import GATE
 from tuner.trial.ordering import Ordering
-from tuner.trial.shadow import EVENT, Shadow, in_words
+from tuner.trial.shadow import EVENT, Shadow, gate_key, in_words
 
 
 def study(
@@ -116,6 +118,70 @@ def test_what_the_proxy_abstains_from_is_no_evidence(tmp_path: Path) -> None:
     assert shadow is not None
     assert shadow.gate.mode is Mode.OFF
     assert any("predicted 0 measured points" in n.data["text"] for n in notes)
+
+
+def test_what_fails_a_gate_is_learnt_and_no_value_to_reach(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels="", most=6, sampler=CHANCE))
+        fake = Fake(good)
+        shadow = Shadow(own, fake)
+        runner = Trials(own, truth, keeps=lambda params: params["seqs"] < 8)
+        Runner(runner, shadow).run()
+        trials = {t.number: t for t in ledger.trials(own.row.id) if t.block is None}
+        events = ledger.events(own.row.id, kinds=(EVENT,))
+        again, other = Fake(good), Shadow(own, Fake(good))
+        other.proxy = again
+        other.restore(list(trials.values()))
+    failing = [t for t in trials.values() if not t.feasible]
+    assert failing
+    assert len(failing) < len(trials)
+    assert all(t.score is not None for t in failing)
+    assert {e.number for e in events if e.data["real"] is None} == {t.number for t in failing}
+    assert fake.learnt == again.learnt == list(trials)
+    assert shadow.gate.incumbent == max(t.score or 0 for t in trials.values() if t.feasible)
+    assert shadow.gate.assessment().points <= len(
+        {name_of(t) for t in trials.values() if t.feasible}
+    )
+    assert other.gate == shadow.gate
+
+
+def key_of(own: Any, **changed: Any) -> str:
+    return gate_key(replace(own, **changed)).digest
+
+
+def test_the_gate_knows_a_stack_by_what_it_is_made_of(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels=""))
+    name, engine = next(iter(own.engines.items()))
+
+    def known(**changed: Any) -> str:
+        return key_of(own, engines={name: replace(engine, **changed)})
+
+    same = key_of(own)
+    # Built once more, in another folder: what closed it has closed it for good.
+    assert known(built_in_s=99.0, size=7, root=Path("/elsewhere")) == same
+    assert known(digest="f" * 64) != same
+    assert known(fingerprint=replace(engine.fingerprint, torch="2.14.0")) != same
+
+
+@pytest.mark.parametrize("more", ["flags: {--dtype: float16}", "env: {A: b}", "launch: docker"])
+def test_another_setting_is_another_stack(tmp_path: Path, more: str) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels=""))
+    text = own.space.text.replace("{recipe: cpu, ", f"{{recipe: cpu, {more}, ")
+    other = parse_space(text, tmp_path / "space.yaml")
+    assert key_of(own, space=other) != key_of(own)
+
+
+def test_another_driver_is_another_stack(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        own = study_of(ledger, space(tmp_path, levels=""))
+
+    def key_on(driver: str) -> str:
+        card = DeviceInfo(0, "GPU-1", None, "a card", 1 << 30, driver)
+        return key_of(own, hardware=replace(own.hardware, devices=(card,)))
+
+    assert key_on("580.1") == key_on("580.1") != key_on("580.2")
 
 
 def test_the_sentence_says_why(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,14 @@ import pytest
 from tests.trial.climbs import CHANCE, SPACE, study_of
 from tuner.fidelity.evidence import Predicted
 from tuner.fidelity.simulator import Candidate, Simulator
+from tuner.fidelity.steptime import Routing
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Closed, Message, Plan, Session, Turn
 from tuner.load.workloads.declared import Prepared
 from tuner.score.official import PUBLISHED
 from tuner.spec import assignment, parse_space, resolve
 from tuner.spec.deployment import Deployment
-from tuner.spec.flags import STEP_FLAG
+from tuner.spec.flags import STEP_FLAG, STEP_RECORDS
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
@@ -190,3 +192,112 @@ def test_a_load_of_unknown_lengths_is_no_matter_of_time(study: Study) -> None:
     assert proxy.ready
     assert "does not say how long it is" in str(say(proxy, study, seqs=4))
     assert not (study.folder / LENGTHS).exists()
+
+
+RECORDS = "steps.jsonl"
+
+
+def recording(study: Study, launch: str = "process", file: str = RECORDS) -> Study:
+    """The same study whose engines write records of their steps, and log none."""
+    more = f"launch: {launch}, env: {{{STEP_RECORDS}: {file}}}"
+    text = study.space.text.replace(f"flags: {{{STEP_FLAG}: true}}", more)
+    study.space = parse_space(text, study.folder / "space.yaml")
+    return study
+
+
+def recorded(decode_s: float, most: int = 8) -> str:
+    """Records of steps, as enginex writes them, of a model with 64 experts of which a token takes 8."""
+    lines = []
+    for n in range(60):
+        d, tokens = n % most + 1, 400 if n % 3 == 0 else 0
+        touched = round(Routing(64, 8, 0.8).touched(d + tokens))
+        lines.append(
+            {
+                "prefill_tokens": tokens, "prefill_work": 200.0 * tokens, "decode_seqs": d, "graph": "none",
+                "kv_tokens": 416 * d, "experts": touched, "seconds": decode_s + 1e-4 * tokens + 1e-4 * touched,
+            }
+        )  # fmt: skip
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def wrote(study: Study, text: str, log: str = "", **params: Any) -> TrialRow:
+    trial = ran(study, log, **params)
+    (study.trial_folder(trial.number, trial.attempt) / RECORDS).write_text(text)
+    return trial
+
+
+def test_it_learns_from_records_and_says_of_them_that_they_are_heard(study: Study) -> None:
+    proxy = StepProxy(recording(study))
+    trial = wrote(study, recorded(0.01), seqs=8)
+    assert STEP_FLAG not in Deployment.from_json(trial.deployment).argv
+    assert proxy.speaks(Deployment.from_json(trial.deployment))
+    proxy.learn(trial)
+    said = [say(proxy, study, seqs=n) for n in (1, 4, 8)]
+    values = [s.value for s in said if isinstance(s, Predicted)]
+    assert len(values) == 3
+    assert values == sorted(values)
+    assert STEP_RECORDS not in repr(said)  # who watches is no other kernel
+
+
+def test_records_come_before_the_log(study: Study) -> None:
+    recording(study)
+    slow, fast = StepProxy(study), StepProxy(study)
+    slow.learn(wrote(study, recorded(0.05), steps(1e-4, 0.01, 8), seqs=8))
+    fast.learn(wrote(study, recorded(0.01), steps(1e-4, 0.05, 8), seqs=8))
+    one, other = (say(proxy, study, seqs=4) for proxy in (slow, fast))
+    assert isinstance(one, Predicted)
+    assert isinstance(other, Predicted)
+    assert other.value > 2 * one.value
+    # What cannot be read leaves the log.
+    torn = StepProxy(study)
+    torn.learn(wrote(study, '{"prefill_tokens":', steps(1e-4, 0.01, 8), seqs=8))
+    assert isinstance(say(torn, study, seqs=4), Predicted)
+
+
+@pytest.mark.parametrize(
+    ("launch", "file"), [("process", "/all.jsonl"), ("process", "../a"), ("docker", RECORDS)]
+)
+def test_a_file_that_is_not_the_trials_own_is_not_read(
+    study: Study, launch: str, file: str
+) -> None:
+    proxy = StepProxy(recording(study, launch, file))
+    trial = wrote(study, recorded(0.01), seqs=8)
+    assert not proxy.speaks(Deployment.from_json(trial.deployment))
+    proxy.learn(trial)
+    assert "never seen" in str(say(proxy, study, seqs=4))
+
+
+def test_tokens_are_routed_as_the_models_config_and_the_records_say(
+    study: Study, tmp_path: Path
+) -> None:
+    recording(study)
+    tiny = {
+        "architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "hidden_size": 64, "vocab_size": 99,
+        "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
+        "num_experts": 64, "num_experts_per_tok": 8, "moe_intermediate_size": 32, "intermediate_size": 64,
+    }  # fmt: skip
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(tiny))
+    trial = wrote(study, recorded(0.01), seqs=8)
+    study.models = {Deployment.from_json(trial.deployment).model: tmp_path / "model"}
+    proxy = StepProxy(study)
+    proxy.learn(trial)
+    (model,) = proxy._fit().models
+    assert (model.routing.experts, model.routing.top_k) == (64, 8)
+    assert model.routing.skew == pytest.approx(0.8, abs=0.15)
+    assert model.seconds["experts"] > 0
+    assert isinstance(say(proxy, study, seqs=4), Predicted)
+
+
+def test_steps_of_two_models_or_engines_are_not_fitted_together(study: Study) -> None:
+    proxy = StepProxy(study)
+    trial = ran(study, steps(1e-4, 0.01, 8), seqs=8)
+    own = Deployment.from_json(trial.deployment)
+    others = [replace(own, model="/another"), replace(own, recipe="cuda")]
+    alone = proxy._setting(own)
+    assert [proxy._setting(other) for other in others] == [alone, alone]  # there is but one of each
+    study.models = {**study.models, "/another": Path()}
+    study.engines = {**study.engines, "cuda": next(iter(study.engines.values()))}
+    found = {proxy._setting(one) for one in (own, *others)}
+    assert len(found) == 3
+    assert len({one.layout for one in found}) == 3

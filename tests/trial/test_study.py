@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tuner.trial.entry import enter_study
 from tuner.trial.events import Happening
 from tuner.trial.retry import MAX_STOPS
 from tuner.trial.session import work
+from tuner.trial.telling import loads_of
 from tuner.trial.wishes import Wishes
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("engines"), pytest.mark.timeout(120)]
@@ -310,3 +312,20 @@ def test_a_long_prefill_and_a_queue_are_no_hang(tmp_path: Path, switch: str) -> 
     (trial,) = run(_hanging(tmp_path, switch))
     assert (trial.verdict, trial.attempt) == ("healthy", 1)
     assert trial.score is not None
+
+
+def test_an_open_loop_is_judged_from_when_its_requests_were_due(tmp_path: Path) -> None:
+    row = {"arrival_s": 0, "prompt_tokens": 40, "output_tokens": 20}
+    (tmp_path / "trace.jsonl").write_text(f"{json.dumps(row)}\n" * 4)
+    load = {"kind": "replay", "file": "trace.jsonl", "mode": "open", "concurrency": 1}
+    changes = {"workload": {**load, "request_timeout": "20s"}, "budget": {"trials": 1}}
+    world = World(tmp_path, changes, recipe_env={"FAKE_SPEED": "0.4"}).make()
+    (trial,) = run(world)
+    assert trial.metrics is not None
+    figures = trial.metrics["workloads"]["main"]["figures"]
+    assert figures["send_lag_max_s"] > 0.3  # three answers of 20 tokens came first
+    assert figures["ttft_max_s"] > figures["send_lag_max_s"]
+    with Ledger(world.state, write=False) as ledger:
+        told = loads_of(ledger, ledger.study("fake"), trial)["main"]
+    bucket = next(b for b in told["buckets"] if b["count"])
+    assert bucket["ttft_s"]["maximum"] == pytest.approx(figures["ttft_max_s"])

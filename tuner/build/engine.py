@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tuner.build.recipe import Container
+from tuner.build.recipe import Container, KvCache
 from tuner.files import write_atomic
 
 MANIFEST = "engine.json"
@@ -72,6 +72,7 @@ class Engine:
         fingerprint: What it is made of.
         image: The image to run, or None where it runs as a process.
         container: What a container of it needs from its host.
+        kv_cache: How it allots its KV cache.
         built_in_s: Seconds that its building took.
         size: Bytes that it takes on disk.
     """
@@ -86,6 +87,7 @@ class Engine:
     fingerprint: Fingerprint
     image: str | None = None
     container: Container = field(default_factory=Container, hash=False)
+    kv_cache: KvCache = field(default_factory=KvCache)
     built_in_s: float = 0.0
     size: int = 0
 
@@ -103,6 +105,7 @@ class Engine:
             "fingerprint": self.fingerprint.as_json(),
             "image": self.image,
             "container": self.container.model_dump(mode="json"),
+            "kv_cache": self.kv_cache.model_dump(mode="json"),
             "built_in_s": self.built_in_s,
             "size": self.size,
         }
@@ -127,6 +130,8 @@ class Engine:
             fingerprint=Fingerprint.from_json(data["fingerprint"]),
             image=data["image"],
             container=Container.model_validate_json(json.dumps(data["container"])),
+            # An engine that was built before recipes could say this said nothing.
+            kv_cache=KvCache.model_validate_json(json.dumps(data.get("kv_cache", {}))),
             built_in_s=data["built_in_s"],
             size=data["size"],
         )

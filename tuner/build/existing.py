@@ -129,6 +129,7 @@ def _take(
             fingerprint=fingerprint_of(found, image=image),
             image=image,
             container=recipe.spec.container,
+            kv_cache=recipe.spec.kv_cache,
         )
         site.log.touch()
         require(results_of(ask(engine, "check", PLAN, "build"), recipe), log=site.log)

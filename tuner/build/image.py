@@ -247,6 +247,7 @@ def _engine(
         fingerprint=fingerprint or Fingerprint("", None, None, (), "", ()),
         image=tag,
         container=recipe.spec.container,
+        kv_cache=recipe.spec.kv_cache,
         built_in_s=built_in_s,
         size=int(known.get("Size", 0)),
     )

@@ -126,6 +126,20 @@ class Container(Strict):
         return value
 
 
+class KvCache(Strict):
+    """How the engine allots its KV cache, where its version does not tell.
+
+    Attributes:
+        generation: ``v0`` allots states up front and lays all layers into each block; ``v1`` draws
+            pages of all layers from one pool. None takes what vLLM of that version does.
+        layers: ``all`` where the engine keeps keys and values for every layer, also for those that
+            do not attend, as a v0 fork that knows no hybrid models; ``attending`` for those only.
+    """
+
+    generation: Literal["v0", "v1"] | None = None
+    layers: Literal["attending", "all"] = "attending"
+
+
 class Knows(Strict):
     """The names that the engine understands, so that a typing error is found before anything starts.
 
@@ -154,6 +168,7 @@ class RecipeSpec(Strict):
     server: tuple[Line, ...] = Field(min_length=1)
     checks: tuple[Check, ...] = ()
     container: Container = Container()
+    kv_cache: KvCache = KvCache()
     knows: Knows = Knows()
     extras: dict[Name, Line] = Field(default_factory=dict)
 

@@ -137,6 +137,7 @@ def _build(
         env=tuple(sorted(spec.env.items())),
         fingerprint=fingerprint_of(probe_interpreter(python, spec.env)),
         container=spec.container,
+        kv_cache=spec.kv_cache,
         built_in_s=round(time.monotonic() - began, 1),
         size=store.size_of(root),
     )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tuner.load.bench import Sent
+    from tuner.load.run import LoadResult
+    from tuner.score.columns import Columns
     from tuner.score.summary import Summary
 
 
@@ -101,7 +103,7 @@ def _measure(sending: Iterator[Sent], out: Path | None, *, as_json: bool) -> Non
     if out is not None:
         check_writable(out)
     loads = [
-        (sent, summarise(sent.result.records, OFFICIAL, wall_s=sent.result.wall_s))
+        (sent, summarise(_columns(sent.result), OFFICIAL, wall_s=sent.result.wall_s))
         for sent in sending
     ]
     records = [record for sent, _ in loads for record in sent.result.records]
@@ -113,6 +115,12 @@ def _measure(sending: Iterator[Sent], out: Path | None, *, as_json: bool) -> Non
             raise UserError(f"cannot be written: {wrong.strerror}", file=out) from None
     if not all(record.ok for record in records):
         raise typer.Exit(1)
+
+
+def _columns(result: LoadResult) -> Columns:
+    from tuner.score.columns import from_records
+
+    return from_records(result.records).since(result.since)
 
 
 def _print(loads: list[tuple[Sent, Summary]], *, as_json: bool) -> None:
@@ -148,11 +156,4 @@ def _counts(sent: Sent) -> str:
     """What the check of the token counts found, in a sentence."""
     if sent.check is None:
         return "token counts: not checked, the server has no /tokenize"
-    counted = f"{sent.check.prompts} prompts and {sent.check.outputs} answers"
-    if sent.check.holds:
-        return f"token counts: {counted} are as the tokenizer says"
-    first = sent.check.differences[0]
-    return (
-        f"token counts: {len(sent.check.differences)} of {counted} are off; conversation "
-        f"{first.session}, turn {first.turn}: {first.what} {first.counted}, not {first.expected}"
-    )
+    return f"token counts: {sent.check.words}"

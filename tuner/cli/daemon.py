@@ -156,6 +156,9 @@ def start_daemon(
 ) -> None:
     """Start the daemon of the state folder, if none runs.
 
+    It stays until it is told to end. So does one that runs already, also one that `tuner run` has started;
+    with --tcp it opens the port.
+
     Example: tuner daemon start
     """
     if foreground:
@@ -172,7 +175,8 @@ def start_daemon(
         typer.echo(json.dumps({**asdict(address), "fresh": fresh}, indent=2))
         return
     word = "started" if fresh else "runs already"
-    typer.echo(f"the daemon {word}: process {address.pid}, {address.socket}")
+    port = f", port {address.tcp} on 127.0.0.1" if address.tcp is not None else ""
+    typer.echo(f"the daemon {word}: process {address.pid}, {address.socket}{port}")
 
 
 @app.command("stop")

@@ -17,12 +17,13 @@ def doctor(
     Nothing is changed.
 
     Looks at the state folder, the disks, the ledger, engines that were left, quarantine, devices, host
-    memory and its limits, shared memory, ports, built engines and Docker. Exits 0 when all is well, 1
-    when something has to be mended.
+    memory and its limits, shared memory, ports, built engines, Docker, the daemon and its
+    daemon.toml. Exits 0 when all is well, 1 when something has to be mended.
 
     Example: tuner doctor
     """
     from tuner import paths
+    from tuner.daemon.care import look_at_daemon
     from tuner.telemetry.detect import detect
     from tuner.trial.care.doctor import examine
     from tuner.trial.care.finding import Level, well
@@ -30,6 +31,7 @@ def doctor(
     detection = detect()
     try:
         found = examine(context.obj, paths.cache_dir(), detection)
+        found += look_at_daemon(context.obj)
     finally:
         detection.source.close()
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.errors import UserError
 from tuner.load.rate import Found, RateSearch
 from tuner.load.run import LoadResult
+from tuner.score.columns import from_records
 from tuner.score.figures import FIGURES
 from tuner.score.gates import Gate, Outcome
 from tuner.score.official import PUBLISHED
@@ -61,7 +62,8 @@ def one_of(workloads: dict[str, Workload]) -> tuple[str, Workload]:
 
 def margin(gates: Profile, result: LoadResult) -> float:
     """The worst margin of a load; ``-inf`` where it was cut, lacks a figure, or misses a share."""
-    judged = summarise(result.records, gates, wall_s=result.wall_s).standing.gates
+    records = from_records(result.records).since(result.since)
+    judged = summarise(records, gates, wall_s=result.wall_s).standing.gates
     cut = result.ended_early is not None
     if cut or any(g.gate.figure in _SHARES and g.outcome is not Outcome.PASSED for g in judged):
         return -math.inf

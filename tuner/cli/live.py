@@ -171,7 +171,8 @@ class PlainLines:
             case "retry":
                 return f"trial {what.number}: {data['verdict']}, tried again"
             case "finalists":
-                return f"finalists {data['numbers']}: {data['starts']} more starts, in turns with the baseline"
+                most = f"at most {data['rounds']} rounds in turns with the baseline"
+                return f"finalists {data['numbers']}: {data['starts']} starts a round, {most}"
             case "note" | "gate" | "quarantine":
                 return quarantine_of(data) if "reason" in data else in_line(what.number, data)
             case _:

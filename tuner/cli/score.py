@@ -39,6 +39,13 @@ def score(
             help="Limit for the goodput: ttft_s, tpot_s, e2e_s or output_tps; may be repeated.",
         ),
     ] = None,
+    from_due: Annotated[
+        bool,
+        typer.Option(
+            "--from-due",
+            help="Latencies from when a request was due, as those of an open loop are taken.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Compute metrics, official score and gates from records.
@@ -64,7 +71,7 @@ def score(
         if requests is not None and (requests < len(load) or requests != int(requests)):
             raise UserError(f"--planned {requests:g}: the file has {len(load)} requests", file=file)
         summaries[name] = summarise(
-            load,
+            load.since("scheduled" if from_due else "sent"),
             chosen,
             wall_s=walls.get(name),
             planned=None if requests is None else int(requests),

@@ -185,14 +185,13 @@ class StudyView:
 
 
 def limits(space: SearchSpace, wishes: Wishes) -> dict[str, float]:
-    """What a study may spend, by kind, and how many repeats follow the search.
+    """What a study may spend, by kind, and how many repeats follow the search at least.
 
     Args:
         space: The search space.
         wishes: Limits that hold in place of the space's own.
     """
-    finals = space.search.finalists
-    repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
+    repeats = space.search.finalists.least_starts
     return {**wishes.limits(space.budget), "repeats": float(repeats)}
 
 

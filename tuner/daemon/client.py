@@ -14,7 +14,7 @@ import httpx
 from tuner.daemon import home
 from tuner.errors import StudyConflict, StudyNotFound, TunerError, UserError
 
-_TIMEOUT = httpx.Timeout(30.0, connect=5.0)
+_PATIENCE = 30.0
 _KINDS: dict[int, type[UserError]] = {404: StudyNotFound, 409: StudyConflict}
 
 
@@ -28,12 +28,13 @@ class Client:
     Args:
         state: The state folder.
         need: Whether a daemon must run.
+        patience: Seconds for an answer.
 
     Raises:
         UserError: When a daemon must run and none does.
     """
 
-    def __init__(self, state: Path, *, need: bool = False) -> None:
+    def __init__(self, state: Path, *, need: bool = False, patience: float = _PATIENCE) -> None:
         self.state = state
         self.address = home.read_address(state)
         if need:
@@ -41,9 +42,8 @@ class Client:
         self._http: httpx.Client | None = None
         if self.address is not None:
             transport = httpx.HTTPTransport(uds=self.address.socket)
-            self._http = httpx.Client(
-                transport=transport, base_url="http://tuner", timeout=_TIMEOUT
-            )
+            timeout = httpx.Timeout(patience, connect=min(patience, 5.0))
+            self._http = httpx.Client(transport=transport, base_url="http://tuner", timeout=timeout)
 
     def want(self) -> None:
         """Make sure of a daemon.

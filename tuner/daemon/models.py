@@ -48,6 +48,14 @@ class Budget(Given):
         return self.model_dump(exclude_none=True)
 
 
+class Staying(Given):
+    """That the daemon is wanted for longer than there is work."""
+
+    tcp: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        None, description="A port of 127.0.0.1 to listen on too, 0 for any; null for none."
+    )
+
+
 class Submission(Given):
     """A search space to be worked on."""
 
@@ -154,7 +162,9 @@ class StudyDetail(StudySummary):
 
     origin: str
     limits: dict[str, float] = Field(description="What it may spend: trials, wall, engine.")
-    repeats: int = Field(description="Starts that follow the search, at most.")
+    repeats: int = Field(
+        description="Starts that follow the search until the finalists are looked at for the first time."
+    )
     spent: Spent
     verdicts: dict[str, int] = Field(description="How many trials ended with which verdict.")
     baseline: dict[str, Any] | None = Field(description="The baseline's point.")

@@ -99,8 +99,9 @@ class Daemon:
             hub=self._hub,
             machine=self._machine,
             supervisor=self._supervisor,
-            shut_down=self._end_from_thread,
+            shut_down=self.end,
             open_page=self._open_page,
+            stay=self._stay,
             size_limit=self._config.state.size,
         )
         self._app = make_app(self._service, token=self._token)
@@ -239,33 +240,57 @@ class Daemon:
         """Open the port for the page, if it is not open; its address with the token. From any thread."""
         if self._loop is None:
             raise RuntimeError("the daemon does not run yet")
-        if self._service.page is None:
-            opening = asyncio.run_coroutine_threadsafe(self._listen_tcp(0), self._loop)
-            opening.result(5)
-            if self._address is not None:
-                fields = {**_fields(self._address), "tcp": self._tcp}
-                self._address = home.Address(**fields)
-                home.write_address(self._state, self._address)
+        asyncio.run_coroutine_threadsafe(self._open_port(0), self._loop).result(5)
         # Behind the #, which a browser neither sends nor writes into anybody's log.
         return f"{self._service.page}#token={self._token}"
 
+    def _stay(self, tcp: int | None) -> None:
+        """As :meth:`stay`, from any thread."""
+        if self._loop is None:
+            raise RuntimeError("the daemon does not run yet")
+        asyncio.run_coroutine_threadsafe(self.stay(tcp), self._loop).result(5)
+
+    async def stay(self, tcp: int | None) -> None:
+        """Stay up until told to end, and listen on a port too where one is named.
+
+        Raises:
+            StateUnusable: When it listens on another port already, or cannot listen on this one.
+        """
+        if tcp is not None:
+            await self._open_port(tcp)
+        self._idle_exit = None
+
+    async def _open_port(self, port: int) -> None:
+        """Listen on a port of 127.0.0.1, 0 for any, where it does not yet; the note in the state folder says so."""
+        if self._service.page is not None:
+            if port not in {0, self._tcp}:
+                raise StateUnusable(
+                    f"the daemon listens on port {self._tcp} already, and on one alone",
+                    mend=f"use that one; or tuner daemon stop, and start it with --tcp {port}",
+                )
+            return
+        await self._listen_tcp(port)
+        if self._address is not None:
+            self._address = home.Address(**{**_fields(self._address), "tcp": self._tcp})
+            home.write_address(self._state, self._address)
+
     # --- the end ---------------------------------------------------------------------------------
 
-    def _end_from_thread(self) -> None:
+    def end(self) -> None:
+        """End in good order. From any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
 
     async def _watch_idle(self) -> None:
-        """End when there is nothing to do and nobody asks, where that was wanted."""
-        if self._idle_exit is None:
-            return
+        """End when there is nothing to do and nobody asks, where and for as long as that is wanted."""
         busy = time.monotonic()
-        while True:
-            await asyncio.sleep(min(_IDLE_LOOK, self._idle_exit))
+        while (patience := self._idle_exit) is not None:
+            await asyncio.sleep(min(_IDLE_LOOK, patience))
             if self._supervisor.busy or self._hub.watched:
                 busy = time.monotonic()
-            if time.monotonic() - max(busy, self._service.last_request) >= self._idle_exit:
-                _log.info("nothing to do for %g s", self._idle_exit)
+            idle = time.monotonic() - max(busy, self._service.last_request)
+            if self._idle_exit == patience and idle >= patience:
+                _log.info("nothing to do for %g s", patience)
                 self._ending.set()
                 return
 

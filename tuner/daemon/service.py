@@ -31,6 +31,7 @@ class Service:
         supervisor: The workers; None where no daemon runs and the ledger is only read.
         shut_down: Asks the daemon to end.
         open_page: Opens the port for the web page and gives its address, token included.
+        stay: Keeps the daemon up when it idles, and opens a port where one is named.
         started: When the daemon started, seconds since 1970.
         page: Address of the web page, while it is open.
         size: Bytes of the state folder, as last counted.
@@ -44,6 +45,7 @@ class Service:
     supervisor: Supervisor | None = None
     shut_down: Callable[[], None] | None = None
     open_page: Callable[[], str] | None = None
+    stay: Callable[[int | None], None] | None = None
     started: float = field(default_factory=time.time)
     page: str | None = None
     size: int = 0

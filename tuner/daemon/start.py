@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tuner.daemon import home
+from tuner.daemon.client import Client
 from tuner.daemon.staff import clean_environment
 from tuner.errors import StateUnusable, TunerError
 
@@ -28,18 +29,30 @@ def start(
 
     Args:
         state: The state folder.
-        tcp: Port on 127.0.0.1 to listen on; None for the socket alone.
-        idle_exit: Seconds without work after which a daemon that is started now ends.
+        tcp: Port on 127.0.0.1 to listen on, 0 for any; None for the socket alone.
+        idle_exit: Seconds without work after which a daemon that is started now ends. None for never:
+            then one that runs already, and would end so, stays up too.
 
     Returns:
         Where it is, and whether it was started now.
 
     Raises:
         StateUnusable: When the folder cannot be used, or another tuner holds it.
+        StudyConflict: When the daemon that runs cannot listen on that port.
         TunerError: When it cannot be started, or does not come up.
     """
-    if (found := _answering(state)) is not None:
-        return found, False
+    found, fresh = _answering(state), False
+    if found is None:
+        found, fresh = _started(state, tcp, idle_exit)
+    if fresh or idle_exit is not None:
+        return found, fresh
+    with Client(state, need=True) as client:
+        client.post("/v1/stay", {"tcp": tcp})
+    return home.read_address(state) or found, False
+
+
+def _started(state: Path, tcp: int | None, idle_exit: float | None) -> tuple[home.Address, bool]:
+    """A new daemon, or one that somebody else was faster to start."""
     with _log_of(state) as log:
         try:
             child, ours = _spawn(state, tcp, idle_exit, log)

@@ -153,9 +153,7 @@ def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, An
         # The study is older than the form that this tuner reads; what ran can still be shown.
         return {"limits": dict(entry.budget) if entry else {}, "repeats": 0}
     limits = Wishes(budget=dict(entry.budget) if entry else {}).limits(space.budget)
-    finals = space.search.finalists
-    repeats = 2 * finals.rounds * (finals.count + 1) if finals.count else 0
-    return {"limits": limits, "repeats": repeats}
+    return {"limits": limits, "repeats": space.search.finalists.least_starts}
 
 
 def _objective(ledger: Ledger, row: StudyRow) -> dict[str, Any]:

@@ -30,12 +30,13 @@ class GateKey(BaseModel):
 
     Attributes:
         proxy: The proxy and its version.
-        engine: The engine's version or digest.
+        engine: The engine's version or digest: what it is made of.
         variants: The kernel variants that are in play.
-        model: The model and its type of numbers.
+        model: The model.
         device: The devices and their driver.
         workload: The workload's fingerprint.
         score: The score's version or digest.
+        settings: What every engine is started with, its type of numbers among it.
     """
 
     model_config = _FROZEN
@@ -47,6 +48,7 @@ class GateKey(BaseModel):
     device: str
     workload: str
     score: str
+    settings: str = ""
 
     @property
     def digest(self) -> str:

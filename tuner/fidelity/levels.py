@@ -10,6 +10,7 @@ shown, and for good once it is refuted, a level rejects nobody.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,19 +21,50 @@ from scipy import stats
 from tuner.fidelity import rank
 from tuner.fidelity.agreement import Agreement, Ladder, agree, means
 from tuner.fidelity.assess import noise
+from tuner.score.rank import Tier
 
 Verdict = Literal["climb", "hold", "finish"]
 _FROZEN = ConfigDict(extra="forbid", frozen=True)
+_SHOWN = ("standing", "why", "pairs", "tau", "regret", "bias", "spread", "fallen")
 
 
 class LevelResult(BaseModel):
-    """What a point came to on one level; None where it failed there."""
+    """What a point came to on one level.
+
+    Attributes:
+        point: The point.
+        level: The level.
+        value: Its value; None where it has none.
+        tier: What became of it there; None where nobody knows, as it was ended for another reason.
+    """
 
     model_config = _FROZEN
 
     point: str
     level: str
     value: float | None = Field(gt=0, allow_inf_nan=False)
+    tier: Tier | None = Tier.FEASIBLE
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """The points of one level, as a seat on it is given.
+
+    Attributes:
+        values: The value of each point that has one.
+        tiers: What became of each point.
+        fallen: Points that died or failed a gate on the real level: they hold no seat.
+        found: How the level stands to the real one.
+    """
+
+    values: Mapping[str, float]
+    tiers: Mapping[str, Tier]
+    fallen: frozenset[str]
+    found: Agreement
+
+    def key(self, point: str) -> tuple[Tier, float]:
+        """The better a point, the lower."""
+        return self.tiers.get(point, Tier.INCOMPLETE), -self.values.get(point, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +107,27 @@ class Climb(BaseModel):
             if entry.name == self.ladder.real or entry.name not in self.retired
         )
 
-    def record(self, point: str, level: str, value: float | None) -> Climb:
-        """Learn what a point came to on a level, and retire the levels that this refutes."""
-        seen = LevelResult(point=point, level=level, value=value)
+    def record(
+        self,
+        point: str,
+        level: str,
+        value: float | None,
+        *,
+        feasible: bool = True,
+        cut: bool = False,
+    ) -> Climb:
+        """Learn what a point came to on a level, and retire the levels that this refutes.
+
+        Args:
+            point: The point.
+            level: The level.
+            value: Its value; None where it failed there.
+            feasible: Whether it kept all gates.
+            cut: Whether it was ended there for a reason that says nothing of it.
+        """
+        tier = Tier.FEASIBLE if feasible else Tier.INFEASIBLE
+        came = None if cut else Tier.INCOMPLETE if value is None else tier
+        seen = LevelResult(point=point, level=level, value=value, tier=came)
         after = self.model_copy(update={"results": (*self.results, seen)})
         if level != self.ladder.real:
             return after
@@ -95,34 +145,40 @@ class Climb(BaseModel):
             point: The point.
             level: The level on which it was measured last.
         """
-        return self._decide(point, level, self.values(level), self.agreement(level))
+        return self._decide(point, level, self._field(level))
 
-    def _decide(
-        self, point: str, level: str, values: Mapping[str, float], found: Agreement
-    ) -> Decision:
+    def _decide(self, point: str, level: str, field: _Field) -> Decision:
         if level == self.ladder.real:
             return Decision("finish", "it has its real value")
-        if point not in values:
-            return Decision("hold", f"it failed on {level}")
-        if point in self.anchors:
-            return Decision("climb", "it is an anchor and is measured on all levels")
         if level in self.retired:
             return Decision("climb", f"{level} rejects nobody any more: {self.retired[level]}")
-        if found.standing != "agrees":
-            return Decision("climb", f"{level} has not shown that it may reject: {found.why}")
-        return self._by_rank(point, level, values)
+        if point in self.anchors:
+            return Decision("climb", "it is an anchor and is measured on all levels")
+        if field.found.standing != "agrees":
+            return Decision("climb", f"{level} has not shown that it may reject: {field.found.why}")
+        if point not in field.values:
+            return Decision("hold", f"it failed on {level}")
+        return self._by_rank(point, level, field)
 
-    def _by_rank(self, point: str, level: str, values: Mapping[str, float]) -> Decision:
-        place = sum(value > values[point] for value in values.values())
-        seats = max(self.ladder.at_least, math.ceil(self.ladder.keep * len(values)))
+    def _by_rank(self, point: str, level: str, field: _Field) -> Decision:
+        running = [p for p in field.values if p == point or p not in field.fallen]
+        place = sum(field.key(other) < field.key(point) for other in running)
+        seats = max(self.ladder.at_least, math.ceil(self.ladder.keep * len(field.values)))
         if place < seats:
-            return Decision("climb", f"number {place + 1} of {len(values)} on {level}")
-        edge = sorted(values.values(), reverse=True)[seats - 1]
+            return Decision("climb", f"number {place + 1} of {len(running)} on {level}")
+        tier, edge = sorted(map(field.key, running))[seats - 1]
         # A measurement that is this close to the edge may be on either side of it.
         slack = rank.INFORMATIVE * math.sqrt(2) * (self.sigma(level) or 0.0)
-        if values[point] >= edge * (1 - slack):
+        if field.tiers[point] is tier and field.values[point] >= -edge * (1 - slack):
             return Decision("climb", f"within the noise of the best {seats} on {level}")
-        return Decision("hold", f"number {place + 1} of {len(values)} on {level}")
+        return Decision("hold", f"number {place + 1} of {len(running)} on {level}")
+
+    def _field(self, level: str) -> _Field:
+        real = self.ladder.real
+        fallen = {p for p, tier in self.tiers(real).items() if tier is not Tier.FEASIBLE}
+        return _Field(
+            self.values(level), self.tiers(level), frozenset(fallen), self.agreement(level)
+        )
 
     def waiting(self) -> list[tuple[str, str]]:
         """Held points that deserve to climb by now, with the level that they climb to.
@@ -135,16 +191,13 @@ class Climb(BaseModel):
         for seen in self.results:
             old = highest.get(seen.point, order[0])
             highest[seen.point] = max(old, seen.level, key=order.index)
-        below = order[:-1]
-        values = {level: self.values(level) for level in below}
-        found = {level: self.agreement(level) for level in below}
+        fields = {level: self._field(level) for level in order[:-1]}
         climbing = [
             (point, level)
             for point, level in highest.items()
-            if level in found
-            and self._decide(point, level, values[level], found[level]).verdict == "climb"
+            if level in fields and self._decide(point, level, fields[level]).verdict == "climb"
         ]
-        climbing.sort(key=lambda pair: (pair[0] not in self.anchors, -values[pair[1]][pair[0]]))
+        climbing.sort(key=lambda pair: (pair[0] not in self.anchors, fields[pair[1]].key(pair[0])))
         return [(point, self.ladder.above(level)) for point, level in climbing]
 
     def agreement(self, level: str) -> Agreement:
@@ -156,7 +209,16 @@ class Climb(BaseModel):
             self._measured(real),
             (self.sigma(level), self.sigma(real)),
             self.ladder,
+            (self.tiers(level), self.tiers(real)),
         )
+
+    def tiers(self, level: str) -> dict[str, Tier]:
+        """What became of each point on a level, where that is known: most of the time, when repeated."""
+        found: dict[str, list[Tier]] = {}
+        for seen in self.results:
+            if seen.level == level and seen.tier is not None:
+                found.setdefault(seen.point, []).append(seen.tier)
+        return {point: statistics.median_low(tiers) for point, tiers in found.items()}
 
     def values(self, level: str) -> dict[str, float]:
         """The value of each point on a level: the geometric mean of its measurements."""
@@ -198,10 +260,7 @@ class Climb(BaseModel):
             }
             if entry.name != self.ladder.real:
                 found = self.agreement(entry.name)
-                row |= {
-                    name: getattr(found, name)
-                    for name in ("standing", "why", "pairs", "tau", "regret", "bias", "spread")
-                }
+                row |= {name: getattr(found, name) for name in _SHOWN}
             rows.append(row)
         return rows
 

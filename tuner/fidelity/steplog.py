@@ -34,6 +34,7 @@ class StepLine(BaseModel):
         decode_seqs: Sequences that got one token.
         kv_tokens: Tokens that these attended to, added up.
         seconds: How long the step took.
+        experts: Distinct experts of a layer that it touched, where the engine could see them.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -43,11 +44,12 @@ class StepLine(BaseModel):
     decode_seqs: int = Field(ge=0)
     kv_tokens: float = Field(ge=0, allow_inf_nan=False)
     seconds: float = Field(gt=0, allow_inf_nan=False)
+    experts: int | None = Field(default=None, ge=0)
 
     def record(self) -> StepRecord:
         """The same as a record."""
         batch = Batch(self.prefill_tokens, self.prefill_work, self.decode_seqs, self.kv_tokens)
-        return StepRecord(batch, self.seconds)
+        return StepRecord(batch, self.seconds, self.experts)
 
 
 def read_steps(path: Path) -> list[StepRecord]:
@@ -77,7 +79,10 @@ def read_steps(path: Path) -> list[StepRecord]:
 def write_steps(records: Iterable[StepRecord]) -> str:
     """Step records as lines of JSON, as :func:`read_steps` reads them."""
     return "".join(
-        json.dumps({**r.batch._asdict(), "seconds": r.seconds}, sort_keys=True) + "\n"
+        json.dumps(
+            {**r.batch._asdict(), "seconds": r.seconds, "experts": r.experts}, sort_keys=True
+        )
+        + "\n"
         for r in records
     )
 

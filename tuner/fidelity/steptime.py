@@ -8,11 +8,11 @@ least 0, so that no term can buy a better fit by being paid back for work.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import minimize_scalar, nnls
 
 from tuner.fidelity.rank import Floats
 
@@ -28,6 +28,9 @@ TERMS = (
     "all-reduce",
     "experts",
 )
+
+_MOST_SKEW = 4.0
+"""More than any router: the second expert has then a sixteenth of the first one's share."""
 
 
 class Batch(NamedTuple):
@@ -103,10 +106,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A step that really ran, with the seconds it took."""
+    """A step that really ran.
+
+    Attributes:
+        batch: What it held.
+        seconds: How long it took.
+        experts: Distinct experts of a layer that it touched; None where nobody saw it.
+    """
 
     batch: Batch
     seconds: float
+    experts: int | None = None
 
 
 class Terms:
@@ -170,10 +180,15 @@ class StepModel:
         setting: The engine.
         seconds: Seconds per unit of each term, in the order of :data:`TERMS`.
         seen: What it was fitted to; None where it was written by hand.
+        routing: How tokens were seen to be routed; None for the setting's own.
     """
 
     def __init__(
-        self, setting: Setting, seconds: Mapping[str, float], seen: Seen | None = None
+        self,
+        setting: Setting,
+        seconds: Mapping[str, float],
+        seen: Seen | None = None,
+        routing: Routing | None = None,
     ) -> None:
         unknown = set(seconds) - set(TERMS)
         if unknown:
@@ -181,7 +196,8 @@ class StepModel:
         self.setting = setting
         self.seconds = {name: float(seconds.get(name, 0.0)) for name in TERMS}
         self.seen = seen
-        self._terms = Terms(setting)
+        self.routing = setting.routing if routing is None else routing
+        self._terms = Terms(replace(setting, routing=self.routing))
         self._weights = tuple(self.seconds.values())
         self._growth = self.seconds["KV tokens read"]
 
@@ -197,15 +213,44 @@ class StepModel:
 def fit_steps(setting: Setting, records: Sequence[StepRecord]) -> StepModel:
     """Fit a model to steps of one layout and kernel variant.
 
+    Where records say which experts a step touched, the skew of the routing is theirs too.
+
     Args:
         setting: The engine that ran them.
         records: At least one step, each of more than 0 seconds.
     """
-    terms = Terms(setting)
+    routing = routed(setting.routing, records)
+    terms = Terms(replace(setting, routing=routing))
     rows = np.array([terms.of(record.batch) for record in records])
     seconds = np.array([record.seconds for record in records])
     batches = [record.batch for record in records]
-    return StepModel(setting, solve(rows, seconds), seen(batches))
+    return StepModel(setting, solve(rows, seconds), seen(batches), routing)
+
+
+def routed(assumed: Routing, records: Sequence[StepRecord]) -> Routing:
+    """The routing with the skew that explains best, by least squares, which experts steps touched.
+
+    Args:
+        assumed: Experts and top-k of the model, and the skew where no step was seen.
+        records: Steps; those that do not say what they touched say nothing here.
+    """
+    touched: dict[int, list[int]] = {}
+    for record in records:
+        if record.experts is not None and record.batch.tokens:
+            touched.setdefault(record.batch.tokens, []).append(record.experts)
+    if not assumed.experts or not touched:
+        return assumed
+    means = {tokens: sum(counts) / len(counts) for tokens, counts in touched.items()}
+
+    def lacks(skew: float) -> float:
+        routing = replace(assumed, skew=skew)
+        return sum(
+            len(touched[tokens]) * (routing.touched(tokens) - mean) ** 2
+            for tokens, mean in means.items()
+        )
+
+    best = minimize_scalar(lacks, bounds=(0.0, _MOST_SKEW), method="bounded")
+    return replace(assumed, skew=float(best.x))
 
 
 def seen(batches: Sequence[Batch]) -> Seen:

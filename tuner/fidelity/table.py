@@ -20,12 +20,16 @@ from typing import Any, Protocol
 
 from tuner.errors import UserError
 from tuner.fidelity.rule import Provenance, provenance, read_bytes
+from tuner.score.rank import Tier
 from tuner.spec.levels import REAL
+from tuner.verdict.families import Family, family
 
 Key = tuple[tuple[str, str], ...]
 """A configuration: names of its columns with their values in one form, sorted by name."""
 
 _EMPTY = frozenset({"", "nan", "none", "null", "fail", "failed", "infeasible"})
+_INCOMPLETE = Tier.INCOMPLETE.name.lower()
+_DEAD = frozenset({Family.MEMORY, Family.REFUSED, Family.CRASHED, Family.WRONG})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,14 @@ class MeasuredRow(Protocol):
     @property
     def levels(self) -> dict[str, Any]:
         """What it came to on cheaper levels, by level."""
+
+    @property
+    def verdict(self) -> str | None:
+        """How it ended; None while it is not over."""
+
+    @property
+    def judgement(self) -> dict[str, Any] | None:
+        """Proof and numbers behind the verdict."""
 
     @property
     def created(self) -> float:
@@ -193,7 +205,9 @@ def canonical(value: Any) -> str:
 def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTable:
     """What a study's trials came to on one level.
 
-    A level is one that the study declared, ``real`` for the score, or one of its workloads.
+    A level is one that the study declared, ``real`` for the score, or one of its workloads. A trial
+    that failed by its own doing has no value on the levels that it did not get through: its row is
+    empty. So is one on whose level too little of the load succeeded for a score that compares.
 
     Args:
         trials: The study's trials; repeats on purpose are further measurements of their point.
@@ -207,12 +221,12 @@ def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTab
     known: set[str] = set()
     first = math.inf
     for trial in trials:
-        figures = _levels(trial)
+        figures, dead = _levels(trial), _died(trial)
         known |= figures.keys()
-        if level in figures:
-            rows.append(dict(_flat(trial.params, "")) | {"value": figures[level]})
+        if level in figures or dead:
+            rows.append(dict(_flat(trial.params, "")) | {"value": figures.get(level)})
             first = min(first, trial.created)
-    if not rows:
+    if level not in known:
         raise UserError(
             f"no trial of study {study!r} was measured on a level {level!r}",
             mend=f"levels there: {', '.join(sorted(known)) or 'none'}",
@@ -224,13 +238,22 @@ def level_table(trials: Iterable[MeasuredRow], study: str, level: str) -> RawTab
     return RawTable(source, tuple(rows))
 
 
+def _died(trial: MeasuredRow) -> bool:
+    """Whether a trial failed by what it was, and not by what others did or because it was held."""
+    teaches = (trial.judgement or {}).get("teaches", True)
+    return bool(teaches) and family(trial.verdict, feasible=None) in _DEAD
+
+
 def _levels(trial: MeasuredRow) -> dict[str, float | None]:
-    metrics = trial.metrics or {}
+    """What a trial came to, by level; None where it has no value that compares with others."""
+    metrics, dead = trial.metrics or {}, _died(trial)
+    tier = metrics.get("tier")
     found: dict[str, float | None] = {}
     for name, workload in (metrics.get("workloads") or {}).items():
-        found[name] = workload["figures"].get("weighted")
+        whole = workload.get("tier", tier) != _INCOMPLETE and not dead
+        found[name] = workload["figures"].get("weighted") if whole else None
     for name, level in trial.levels.items():
         found[name] = level.get("score")
     if "score" in metrics:
-        found[REAL] = metrics["score"]
+        found[REAL] = metrics["score"] if tier != _INCOMPLETE and not dead else None
     return found

@@ -38,6 +38,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Package:
+    """The engine's package, as its own interpreter finds it.
+
+    Attributes:
+        path: The file that is imported, as the engine sees it.
+        own: Whether it is of the engine's environment, and no source tree that shadows it.
+    """
+
+    path: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """A configuration that an engine is asked about.
 
@@ -79,6 +92,7 @@ class Preflight:
         self._heard = b""
         self._broken = ""
         self._said = False
+        self._package: Package | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -133,6 +147,11 @@ class Preflight:
             return Answer(None, self._broken)
         return Answer(bool(answer["ok"]), str(answer.get("error", "")))
 
+    def package(self) -> Package | None:
+        """Where the engine's package is imported from; None where it has none or cannot be asked."""
+        self._greet()
+        return self._package
+
     def flags(self) -> frozenset[str] | None:
         """All flags of the engine's server, long and short; None where it cannot be asked."""
         self._greet()
@@ -148,6 +167,8 @@ class Preflight:
         if not self._said and not self._broken:
             self._said = True
             hello = self._receive(_WARM_TIMEOUT)
+            if found := hello.get("package"):
+                self._package = Package(found["path"], found["own"])
             if not hello.get("ready"):
                 self._give_up(str(hello.get("error", "no answer")))
 

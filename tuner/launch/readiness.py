@@ -7,6 +7,7 @@ listen on its port. ``/health`` is no proof: an engine whose core is dead can an
 from __future__ import annotations
 
 import enum
+import math
 import queue
 import threading
 import time
@@ -42,14 +43,16 @@ class Patience:
     """How long an engine may make no visible progress, in seconds.
 
     Attributes:
-        quiet: Neither log nor processor time moves.
-        silent: The log does not move, though the processor does: a spinning hang.
-        total: The whole start, whatever moves.
+        quiet: Nothing moves: no log, no processor time, no device.
+        silent: The log does not move, though something works: a spinning hang.
+        total: The whole start; after it only an engine whose log still moves may go on.
+        most: The whole start, whatever moves.
     """
 
     quiet: float = 60.0
     silent: float = 300.0
     total: float = 3600.0
+    most: float = 14400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Waited:
         seconds: How long it lasted.
         exit: How the engine ended, when it did.
         silence: Seconds since its log last moved.
+        deadline: Seconds that were allowed, where it took too long.
         detail: What was seen, in a sentence.
         status: HTTP status of the last completion that failed.
         holder: Who else listens on its port.
@@ -70,6 +74,7 @@ class Waited:
     seconds: float
     exit: Exit | None = None
     silence: float = 0.0
+    deadline: float | None = None
     detail: str = ""
     status: int | None = None
     holder: str | None = None
@@ -80,7 +85,8 @@ def await_ready(
     *,
     model: str,
     patience: Callable[[], Patience],
-    on_lines: Callable[[list[str]], None] = lambda _: None,
+    on_lines: Callable[[list[str]], bool] = lambda _: True,
+    worked: Callable[[], float] = lambda: -math.inf,
     cancelled: threading.Event | None = None,
 ) -> Waited:
     """Wait until the engine gives a completion, or until it is clear that it will not.
@@ -89,10 +95,11 @@ def await_ready(
         launch: The engine that was started.
         model: Name of the served model.
         patience: Asked at every look, so that it can depend on the stage the log shows.
-        on_lines: Gets the log's new lines as they come.
+        on_lines: Gets the log's new lines as they come, and says whether they tell of progress.
+        worked: When a device was last seen at work, on the monotonic clock.
         cancelled: Set from outside to end the wait.
     """
-    return _Wait(launch, model, patience, on_lines, cancelled or threading.Event()).run()
+    return _Wait(launch, model, patience, on_lines, worked, cancelled or threading.Event()).run()
 
 
 class _Wait:
@@ -101,13 +108,15 @@ class _Wait:
         launch: Launch,
         model: str,
         patience: Callable[[], Patience],
-        on_lines: Callable[[list[str]], None],
+        on_lines: Callable[[list[str]], bool],
+        worked: Callable[[], float],
         cancelled: threading.Event,
     ) -> None:
         self._launch = launch
         self._model = model
         self._patience = patience
         self._on_lines = on_lines
+        self._worked = worked
         self._cancelled = cancelled
         self._tail = LogTail(launch.log)
         self._began = self._log_moved = self._life = self._cpu_looked = time.monotonic()
@@ -139,15 +148,17 @@ class _Wait:
         self._read_log()
         self._feel_pulse()
         if (hang := self._hang()) is not None:
-            return self._waited(Ended.HUNG, hang)
+            said, deadline = hang
+            return self._waited(Ended.HUNG, said, deadline=deadline)
         return self._ask(client)
 
     def _read_log(self) -> None:
-        if lines := self._tail.read():
+        lines = self._tail.read()
+        if lines and self._on_lines(lines):
             self._log_moved = self._life = time.monotonic()
-            self._on_lines(lines)
 
     def _feel_pulse(self) -> None:
+        self._life = max(self._life, self._worked())
         now = time.monotonic()
         if now - self._cpu_looked < _CPU_LOOK:
             return
@@ -157,15 +168,22 @@ class _Wait:
             self._life = now
         self._cpu, self._cpu_looked = used, now
 
-    def _hang(self) -> str | None:
+    def _hang(self) -> tuple[str, float] | None:
+        """What shows that the start hangs, and the deadline that it passed."""
         now = time.monotonic()
         limits = self._patience()
-        if now - self._life > limits.quiet:
-            return f"no log line and no processor time for {now - self._life:.0f} s"
-        if now - self._log_moved > limits.silent:
-            return f"no log line for {now - self._log_moved:.0f} s"
-        if now - self._began > limits.total:
-            return f"not ready after {now - self._began:.0f} s"
+        age, still, silence = now - self._began, now - self._life, now - self._log_moved
+        healthy = "" if self._question is None else "healthy, but no completion comes: "
+        if still > limits.quiet:
+            moved = "no new log line, no processor time and no device at work"
+            return f"{healthy}{moved} for {still:.0f} s", limits.quiet
+        if silence > limits.silent:
+            return f"{healthy}no new log line for {silence:.0f} s", limits.silent
+        if age > limits.total and silence > limits.quiet:
+            said = f"not ready after {age:.0f} s, and no new log line for {silence:.0f} s"
+            return f"{healthy}{said}", limits.quiet
+        if age > limits.most:
+            return f"{healthy}not ready after {age:.0f} s", limits.most
         return None
 
     def _ask(self, client: httpx.Client) -> Waited | None:
@@ -176,8 +194,8 @@ class _Wait:
             if (holder := self._launch.port_holder()) is not None:
                 said = f"its port is held by {holder}"
                 return self._waited(Ended.PORT, said, holder=holder)
-            timeout = max(30.0, self._patience().quiet)
-            self._question = _Question(self._launch.base_url, self._model, timeout)
+            # Compiling for a first answer may take long: what moves meanwhile says whether it hangs.
+            self._question = _Question(self._launch.base_url, self._model, self._patience().most)
         answer = self._question.wait(_POLL)
         if answer is None:
             return None
@@ -185,8 +203,6 @@ class _Wait:
         return self._heard(answer)
 
     def _heard(self, answer: httpx.Response | httpx.RequestError) -> Waited | None:
-        if isinstance(answer, httpx.TimeoutException):
-            return self._waited(Ended.HUNG, "healthy, but a completion of one token never came")
         if isinstance(answer, httpx.RequestError):
             return None  # just gone: the next look tells
         if answer.status_code == httpx.codes.OK:
@@ -209,7 +225,13 @@ class _Wait:
             return False
 
     def _waited(
-        self, ended: Ended, detail: str, gone: Exit | None = None, *, holder: str | None = None
+        self,
+        ended: Ended,
+        detail: str,
+        gone: Exit | None = None,
+        *,
+        deadline: float | None = None,
+        holder: str | None = None,
     ) -> Waited:
         now = time.monotonic()
         return Waited(
@@ -217,6 +239,7 @@ class _Wait:
             seconds=now - self._began,
             exit=gone,
             silence=now - self._log_moved,
+            deadline=deadline,
             detail=detail,
             status=self._status,
             holder=holder,

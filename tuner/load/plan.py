@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tuner.load.record import Since
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -151,6 +153,15 @@ class Plan:
             for number, session in enumerate(self.sessions):
                 if session.turns and session.turns[0].arrival_s is None:
                     raise ValueError(f"open loop, but session {number} says no arrival")
+
+    @property
+    def since(self) -> Since:
+        """Where the latencies of this load start.
+
+        In an open loop users come when they come: what made a request wait, a limit or the client
+        itself, is a part of what it took. In a closed loop a request is due when it is sent.
+        """
+        return "scheduled" if isinstance(self.pacing, Open) else "sent"
 
     @property
     def requests(self) -> int:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Literal
+
+Since = Literal["sent", "scheduled"]
+"""Where a latency starts: at the send, or when the request was due (open loop, lagging client)."""
 
 
 class ErrorClass(enum.StrEnum):

@@ -14,10 +14,11 @@ from tuner.load.client import Client, Place
 from tuner.load.endpoint import Endpoint
 from tuner.load.motion import Motion
 from tuner.load.plan import Closed, Open, Plan, Session
-from tuner.load.record import ErrorClass, Record
+from tuner.load.record import ErrorClass, Record, Since
 from tuner.load.salt import salt_of
 
 _POLL_S = 0.02
+_AHEAD_S = 1.0
 STOPPED = "stopped"
 TIMED_OUT = "the load's own time ran out"
 
@@ -43,6 +44,7 @@ class LoadResult:
         zero: What the clock said at the start; record times count from there.
         ended_early: Why the load ended before its plan did; None where it did not.
         client_cpu_s: CPU seconds that the client's own thread took.
+        since: Where the latencies of this load start, by its plan.
     """
 
     workload: str
@@ -54,6 +56,7 @@ class LoadResult:
     zero: float
     ended_early: str | None
     client_cpu_s: float
+    since: Since = "sent"
 
     @property
     def complete(self) -> bool:
@@ -126,6 +129,7 @@ async def drive(
         zero=load.zero,
         ended_early=ended_early,
         client_cpu_s=time.thread_time() - cpu,
+        since=plan.since,
     )
 
 
@@ -211,8 +215,15 @@ class _Load:
             for _ in range(min(pacing.limit, len(self.plan.sessions))):
                 group.create_task(self._slot(queue))
         else:
-            for number, session in queue:
-                group.create_task(self._session(number, session, 0.0))
+            group.create_task(self._arrivals(group, queue))
+
+    async def _arrivals(
+        self, group: asyncio.TaskGroup, queue: Iterator[tuple[int, Session]]
+    ) -> None:
+        """Begin each conversation a little before it is due, when its first body is made."""
+        for number, session in sorted(queue, key=lambda each: _arrival(each[1])):
+            await self._until(_arrival(session) - _AHEAD_S)
+            group.create_task(self._session(number, session, 0.0))
 
     async def _slot(self, queue: Iterator[tuple[int, Session]]) -> None:
         free = 0.0
@@ -253,6 +264,11 @@ class _Load:
                     scheduled = self.ended if known is None else known
                     record = _not_sent(self.plan.workload, number, index, scheduled)
                 yield record
+
+
+def _arrival(session: Session) -> float:
+    first = session.turns[0].arrival_s if session.turns else None
+    return first or 0.0
 
 
 def _not_sent(workload: str, session: int, turn: int, scheduled: float) -> Record:

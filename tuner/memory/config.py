@@ -39,6 +39,7 @@ class ModelConfig:
         tied: Whether input and output embeddings are one tensor.
         quantization: Method of a quantized checkpoint.
         notes: What could not be understood, and is therefore counted as nothing.
+        experts_a_token: Routed experts that a token goes through; 0 where that is not said.
     """
 
     architecture: str
@@ -55,6 +56,7 @@ class ModelConfig:
     tied: bool
     quantization: str | None
     notes: tuple[str, ...]
+    experts_a_token: int = 0
 
 
 def read_config(folder: Path, *, mla: bool = True) -> ModelConfig:
@@ -123,6 +125,9 @@ def parse_config(data: Any, *, mla: bool = True) -> ModelConfig:
         tied=bool(text.get("tie_word_embeddings", data.get("tie_word_embeddings", False))),
         quantization=_quantization(text, data),
         notes=notes,
+        experts_a_token=fields.whole(
+            "num_experts_per_tok", "num_experts_per_token", "moe_top_k", "moe_topk", default=0
+        ),
     )
 
 

@@ -91,6 +91,9 @@ class MemoryRequest:
         return self.mamba_mode
 
 
+_FIRST_V1 = (0, 8)
+_ONLY_V1 = (0, 11)
+
 _ALIASES = {
     "tp": "tensor-parallel-size", "pp": "pipeline-parallel-size", "dp": "data-parallel-size",
     "ep": "enable-expert-parallel", "q": "quantization",
@@ -112,6 +115,8 @@ def parse_request(
     *,
     device: str | None = None,
     generation: str | None = None,
+    version: str | None = None,
+    all_layers_cached: bool = False,
     cpu_flags: Collection[str] = (),
 ) -> MemoryRequest:
     """Read what a vLLM command asks of memory.
@@ -122,14 +127,16 @@ def parse_request(
         argv: Arguments of the server.
         env: Its environment.
         device: ``gpu`` or ``cpu``; None takes ``cpu`` when the arguments or the environment say so.
-        generation: ``v0`` or ``v1``; None takes ``v0`` when ``VLLM_USE_V1`` is 0.
+        generation: ``v0`` or ``v1``; None takes what vLLM of this version does in this environment.
+        version: vLLM's version; None is taken for a present one.
+        all_layers_cached: Whether the engine keeps keys and values for every layer.
         cpu_flags: Features of the processor. With ``avx512_bf16`` vLLM's kernel for GatedDeltaNet
             keeps its states in 32 bits; without ``amx_tile`` latent attention has blocks of 16.
     """
     env = {} if env is None else env
     given = _arguments(argv)
     where = device or _device(given, env)
-    engine = generation or ("v0" if env.get("VLLM_USE_V1") == "0" else "v1")
+    engine = generation or _generation(version, env.get("VLLM_USE_V1"))
     kv_bytes = _number(given.get("kv-cache-memory-bytes"))
     if where == "cpu" and (space := _whole(env.get("VLLM_CPU_KVCACHE_SPACE"))):
         kv_bytes = space * GIB
@@ -158,6 +165,7 @@ def parse_request(
         speculative_tokens=_speculative(given),
         chunked_prefill=_switch(given, "enable-chunked-prefill"),
         hybrid_cache=_switch(given, "disable-hybrid-kv-cache-manager") is not True,
+        all_layers_cached=all_layers_cached,
         text_only=_text_only(given),
         amx="amx_tile" in cpu_flags,
         offload_bytes=int((_real(given.get("cpu-offload-gb")) or 0.0) * GIB),
@@ -225,6 +233,17 @@ def _real(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if value is not None and 0 < value < 1e9 else None
+
+
+def _generation(version: str | None, asked: str | None) -> str:
+    """The generation of an engine: from 0.8 on v1 is the default, and from 0.11 on all there is."""
+    found = re.match(r"v?(\d+)\.(\d+)", version or "")
+    release = (int(found[1]), int(found[2])) if found else None
+    if release is not None and release >= _ONLY_V1:
+        return "v1"
+    if asked is not None:
+        return "v0" if asked == "0" else "v1"
+    return "v0" if release is not None and release < _FIRST_V1 else "v1"
 
 
 def _utilization(text: str | None, generation: str) -> float:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from tuner.load.record import ErrorClass, Record
+from tuner.load.record import ErrorClass, Record, Since
 from tuner.score.distribution import Floats
 from tuner.score.intervals import Intervals
 
@@ -61,8 +61,8 @@ class Columns:
         scheduled: When the request was due, seconds on the load's clock.
         sent: When it was sent, seconds on the same clock.
         end: When it ended, well or not, seconds on the same clock.
-        ttft_s: Seconds from sent to the first generated token.
-        e2e_s: Seconds from sent to the end.
+        ttft_s: Seconds from sent to the first generated token, unless :meth:`since` moved the start.
+        e2e_s: Seconds from the same start to the end.
         prompt_tokens: Tokens of the prompt, cached ones included.
         cached_tokens: Those of them that came from the prefix cache.
         output_tokens: Generated tokens, reasoning included.
@@ -109,6 +109,13 @@ class Columns:
     def not_sent(self) -> Mask:
         """Requests that were planned and never sent."""
         return self.error.where(NOT_SENT)
+
+    def since(self, since: Since) -> Columns:
+        """The same requests with latencies that start there; they are made to start at the send."""
+        if since == "sent":
+            return self
+        lag = self.sent - self.scheduled
+        return replace(self, ttft_s=self.ttft_s + lag, e2e_s=self.e2e_s + lag)
 
     def select(self, mask: Mask) -> Columns:
         """The chosen requests. Intervals between chunks belong to the whole and are left out."""

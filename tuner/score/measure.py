@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from tuner.load.record import Record
+from tuner.load.record import Record, Since
 from tuner.score.columns import Columns, Mask, from_records
 from tuner.score.distribution import Distribution, Floats
 from tuner.score.goodput import Limits, goodput
 from tuner.score.metrics import Metrics
-
-Since = Literal["sent", "scheduled"]
-"""Where a latency starts: at the send, or when the request was due (open loop, lagging client)."""
 
 _NO_SUCCESS = "no request succeeded"
 _NO_CACHED = (
@@ -43,8 +39,8 @@ def measure(
             are missing count as never sent. By default as many as there are records.
         cached_reported: Whether the server reports cached tokens at all. Then an answer that says
             none had none. By default true when at least one answer says a number.
-        since: Where TTFT and E2E latency start.
-        limits: Limits for the goodput, always from the send.
+        since: Where TTFT and E2E latency start, and so a request's output TPS and the goodput.
+        limits: Limits for the goodput.
 
     Raises:
         ValueError: When ``planned`` is less than the number of records.
@@ -59,7 +55,8 @@ def measure(
     unmeasured: dict[str, str] = {}
     tokens = _tokens(table, ok, unmeasured, cached_reported=cached_reported)
     wall = _wall(table, wall_s, unmeasured)
-    times = _latencies(table, ok, since)
+    timed = table.since(since)
+    times = _latencies(timed, ok)
     _explain_latencies(times, table, ok, unmeasured)
     if limits is None:
         unmeasured["goodput_rps"] = unmeasured["goodput_share"] = "no limits were given"
@@ -91,7 +88,7 @@ def measure(
         finish_reasons=table.finish_reason.counts(ok),
         repeated_answer_rate=_repeated(table, ok, unmeasured),
         repetition_rate=_repetitive(table, ok, tokens.output, unmeasured),
-        goodput=None if limits is None else goodput(table, limits, planned=total, wall_s=wall),
+        goodput=None if limits is None else goodput(timed, limits, planned=total, wall_s=wall),
         faults=_faults(table, ok),
         unmeasured=unmeasured,
         **times,
@@ -176,11 +173,10 @@ def _wall(table: Columns, given: float | None, unmeasured: dict[str, str]) -> fl
     return None
 
 
-def _latencies(table: Columns, ok: Mask, since: Since) -> dict[str, Distribution | None]:
+def _latencies(table: Columns, ok: Mask) -> dict[str, Distribution | None]:
     """Distributions over the successes whose clock ran forwards."""
     good = ok & ~table.clock_faults
     lag = table.sent - table.scheduled
-    offset = lag[good] if since == "scheduled" else np.zeros(int(good.sum()))
     ttft, e2e, output = table.ttft_s[good], table.e2e_s[good], table.output_tokens[good]
     decode = e2e - ttft
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -189,10 +185,10 @@ def _latencies(table: Columns, ok: Mask, since: Since) -> dict[str, Distribution
         decode_tps = after_first / np.where(decode > 0, decode, np.nan)
         request_tps = output / np.where(e2e > 0, e2e, np.nan)
     return {
-        "ttft_s": Distribution.of(ttft + offset),
+        "ttft_s": Distribution.of(ttft),
         "itl_s": table.itl.distribution(),
         "tpot_s": Distribution.of(tpot),
-        "e2e_s": Distribution.of(e2e + offset),
+        "e2e_s": Distribution.of(e2e),
         "request_output_tps": Distribution.of(request_tps),
         "request_decode_tps": Distribution.of(decode_tps),
         "send_lag_s": Distribution.of(lag),

@@ -98,7 +98,8 @@ def summarise(
     """Measure a load and hold it against a profile.
 
     Args:
-        records: Every request that was planned.
+        records: Every request that was planned. Of an open loop, columns whose latencies start when
+            a request was due (:meth:`~tuner.score.columns.Columns.since`).
         profile: The weights and gates.
         wall_s: As for :func:`tuner.score.measure.measure`.
         planned: As for :func:`tuner.score.measure.measure`.

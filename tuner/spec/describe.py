@@ -72,8 +72,8 @@ def _study(space: SearchSpace, context: Context) -> Iterator[str]:
     finalists = search.finalists
     if finalists.count:
         yield (
-            f"finalists: the best {finalists.count}, measured again against the baseline with "
-            f"{4 * finalists.rounds} starts for each, half of them the baseline's"
+            f"finalists: the best {finalists.count}, measured again in turns with the baseline, two "
+            f"starts of each a round, {'one round' if finalists.rounds == 1 else f'at most {finalists.rounds} rounds'}"
         )
     yield f"fingerprint {space.fingerprint}"
 

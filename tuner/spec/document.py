@@ -61,7 +61,7 @@ class Deadlines(Strict):
     """How long an engine may take, by stage."""
 
     start: Duration = 900.0
-    """From its start until the first answer."""
+    """From its start until the first answer; more by what it loads, and while its log moves on."""
     silence: Duration = 300.0
     """Without a new log line and without work done, while it starts."""
     tokens: Duration = 120.0
@@ -93,13 +93,23 @@ class Engine(Strict):
     """How long the stages of a start and a stop may take."""
 
 
+FIRST_LOOK = 2
+"""Rounds after which the finalists are looked at for the first time, where there are so many."""
+
+
 class Finalists(Strict):
     """The measurement of the best against the baseline, after the search."""
 
     count: Annotated[int, Field(ge=0, le=20)] = 2
     """How many of the best trials are measured again; 0 leaves it out."""
-    rounds: Annotated[int, Field(ge=1, le=50)] = 1
-    """Rounds for each: baseline, finalist, finalist, baseline; each on an engine of its own."""
+    rounds: Annotated[int, Field(ge=1, le=50)] = 6
+    """Most rounds for each: baseline, finalist, finalist, baseline; each on an engine of its own. From
+    the second on a finalist whose answer is clear, or would hardly change any more, has no further one."""
+
+    @property
+    def least_starts(self) -> int:
+        """Starts until the finalists are looked at for the first time, if all places are filled."""
+        return 2 * min(FIRST_LOOK, self.rounds) * (self.count + 1) if self.count else 0
 
 
 class Repeats(Strict):
@@ -107,10 +117,10 @@ class Repeats(Strict):
 
     baseline: Annotated[int, Field(ge=1, le=20)] = 2
     """Starts of the baseline before the search: what they differ by is the study's own noise."""
-    each: Annotated[int, Field(ge=1, le=20)] = 2
+    each: Annotated[int, Field(ge=1, le=20)] = 3
     """Most runs that a trial gets while it may still become a finalist; 1 leaves this out."""
-    starts: Annotated[int, Field(ge=0, le=10_000)] = 4
-    """Most starts that go into trials in this way."""
+    starts: Annotated[int, Field(ge=0, le=10_000)] = 12
+    """Most starts that go into trials in this way; 0 leaves it out. The baseline runs once more before them."""
     worthwhile: Annotated[float, Field(ge=0, le=1)] = 0.02
     """The smallest gain over the baseline that matters; a trial that is surely below is out."""
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, WithJsonSchema
 
 STEP_FLAG: Final = "--enable-logging-iteration-details"
 """The flag with which vLLM logs a line for each step."""
+
+STEP_RECORDS: Final = "ENGINEX_STEP_RECORDS"
+"""The variable that names the file to which enginex writes a line for each step."""
 
 ALIASES: Final[Mapping[str, str]] = {
     "-ac": "--attention-config",
@@ -211,3 +215,15 @@ FlagName = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^-{0,2}[A-Za-z][A-Za-z0-9_-]*$"}),
 ]
 """The name of a server flag, in any of its spellings; kept in the one."""
+
+
+def own_records(file: str | None, launch: str) -> PurePosixPath | None:
+    """The file of an engine's step records within its trial's folder; None where it lies elsewhere.
+
+    A process runs in its trial's folder, so a relative path is a file of the trial's own. One file
+    for all trials does not tell them apart, and what lies in a container goes with it.
+    """
+    if not file or launch != "process":
+        return None
+    path = PurePosixPath(file)
+    return None if path.is_absolute() or ".." in path.parts else path

@@ -170,6 +170,11 @@ class _Workload(Strict):
     seed: Count = 0
     """Seed of everything that is drawn: the same seed gives the same prompts."""
 
+    @property
+    def since(self) -> Literal["sent", "scheduled"]:
+        """Where its latencies start: at the send, or when a request was due."""
+        return "sent"
+
 
 class WarmupConversations(Strict):
     """Load of the workload's own shape that is sent first and not counted."""
@@ -343,8 +348,8 @@ class Replay(_Workload):
     """The trace, JSONL or CSV by its ending; the path is relative to the search space."""
     mode: Literal["closed", "open"] = "closed"
     """Closed: a new request when one ends. Open: each request at its recorded time."""
-    concurrency: Positive = 1
-    """Requests that run at once in closed mode; in open mode the most that may run at once."""
+    concurrency: Positive | None = None
+    """Requests at once: 1 in closed mode if left out; in open mode the most, no limit if left out."""
     time_scale: Annotated[float, Field(gt=0)] = 1.0
     """Open mode: recorded times are multiplied by this; 0.5 sends twice as fast."""
     requests: Positive | None = None
@@ -362,8 +367,19 @@ class Replay(_Workload):
 
     def facts(self) -> dict[str, Fact]:
         """What expressions may name."""
-        known: dict[str, Fact] = {"concurrency": self.concurrency}
-        return known if self.requests is None else {**known, "requests": self.requests}
+        limit, requests = self.at_once, self.requests
+        known: dict[str, Fact] = {} if limit is None else {"concurrency": limit}
+        return known if requests is None else {**known, "requests": requests}
+
+    @property
+    def at_once(self) -> int | None:
+        """The most requests that run at once; None where nothing limits them."""
+        return self.concurrency or (1 if self.mode == "closed" else None)
+
+    @property
+    def since(self) -> Literal["sent", "scheduled"]:
+        """Where its latencies start: in open mode when a request was due."""
+        return "scheduled" if self.mode == "open" else "sent"
 
 
 class Dataset(_Workload):

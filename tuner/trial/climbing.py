@@ -24,6 +24,8 @@ from tuner.spec.space import Load
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
+from tuner.trial.early import CLEARLY_WORSE
+from tuner.trial.outcome import Measured
 
 HELD = "held_on_level"
 """The verdict of a trial that did not climb to the real load; its engine was healthy."""
@@ -32,6 +34,24 @@ EVENT = "level"
 """The event that says what a trial came to on a level."""
 
 _CANDIDATES = frozenset({Origin.FIRST, Origin.SEARCH})
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What a trial came to on a level.
+
+    Attributes:
+        value: Its score, if its population is complete.
+        feasible: Whether it kept all gates there.
+    """
+
+    value: float | None
+    feasible: bool = True
+
+    @classmethod
+    def of(cls, measured: Measured) -> Came:
+        """What the loads of the level say."""
+        return cls(measured.comparable, measured.feasible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,22 +161,24 @@ class Climbing:
         if trial.origin in _CANDIDATES and found and point not in self._measured:
             self._candidates += 1
         for level, result in found.items():
-            self._learn(trial, point, level, result["value"], result["seconds"])
+            came = Came(result["value"], result.get("feasible", True))
+            self._learn(trial, point, level, came, result["seconds"])
         if trial.verdict == HELD:
             last = list(found)[-1] if found else REAL
             self._held[last] = self._held.get(last, 0) + 1
             return
-        if real is None or trial.verdict != "healthy":
-            # It failed on the way or was ended early: it has its answer, and no real value.
-            self._climb = self._climb.record(point, REAL, None)
-        else:
-            self._learn(trial, point, REAL, real["value"], real["seconds"])
+        if real is not None and trial.verdict == "healthy":
+            came = Came(real["value"], bool(trial.feasible))
+            self._learn(trial, point, REAL, came, real["seconds"])
+            return
+        # It has its answer, and no real value. Ended early, failed for a reason of others (then the
+        # sampler was told no value), or asked something else: that is no word against the point.
+        ended = trial.verdict in {"healthy", CLEARLY_WORSE} or trial.value is None
+        self._climb = self._climb.record(point, REAL, None, cut=ended)
 
-    def _learn(
-        self, trial: TrialRow, point: str, level: str, value: float | None, seconds: float
-    ) -> None:
-        self._climb = self._climb.record(point, level, value)
-        self._values[(trial.number, level)] = value
+    def _learn(self, trial: TrialRow, point: str, level: str, came: Came, seconds: float) -> None:
+        self._climb = self._climb.record(point, level, came.value, feasible=came.feasible)
+        self._values[(trial.number, level)] = came.value
         self._seconds.setdefault(level, []).append(seconds)
 
     @property
@@ -197,7 +219,7 @@ class Climbing:
             names = names[max((i + 1 for i, name in enumerate(names) if name in had), default=0) :]
         return tuple(name for name in names if name not in state.retired)
 
-    def held(self, trial: TrialRow, found: Mapping[str, float | None]) -> Held | None:
+    def held(self, trial: TrialRow, found: Mapping[str, Came]) -> Held | None:
         """Why a trial does not climb; None where it does.
 
         Args:
@@ -207,8 +229,8 @@ class Climbing:
         if trial.origin not in _CANDIDATES or self._next_is_anchor(trial):
             return None
         state, point = self.state(), key(trial.assignment or {})
-        for level, value in found.items():
-            state = state.record(point, level, value)
+        for level, came in found.items():
+            state = state.record(point, level, came.value, feasible=came.feasible)
         last = list(found)[-1]
         shown = state.agreement(last)
         if shown.standing != "agrees":
@@ -216,15 +238,14 @@ class Climbing:
         decision = state.decide(point, last)
         if decision.verdict != "hold":
             return None
-        return Held(last, found[last], decision.why, shown.why)
+        return Held(last, found[last].value, decision.why, shown.why)
 
-    def said(
-        self, trial: TrialRow, level: str, value: float | None, seconds: float
-    ) -> dict[str, Any]:
+    def said(self, trial: TrialRow, level: str, came: Came, seconds: float) -> dict[str, Any]:
         """What the ledger is told of what a trial came to on a level."""
         return {
             "level": level,
-            "value": value,
+            "value": came.value,
+            "feasible": came.feasible,
             "seconds": round(seconds, 3),
             "attempt": trial.attempt,
             "digest": self._digests[level],

@@ -10,6 +10,7 @@ from typing import Any
 from tuner.score import confirm
 from tuner.score.confirm import Confirmation, Next
 from tuner.score.paired import ABBA, Arm, Run
+from tuner.spec.document import FIRST_LOOK
 from tuner.store.rows import Origin, TrialRow
 
 
@@ -98,15 +99,26 @@ class Decision:
 
 COMPARISONS = 1000
 """Blocks from here on belong to comparisons that were asked for by hand; they decide nothing."""
+_EACH_LOOKED_AT = 6
+"""Up to so many rounds there is a look after each."""
 
 
 def confirmation(finalists: int, rounds: int) -> Confirmation:
     """The rule by which finalists are confirmed, fixed before the first repeat.
 
     The first look is after two rounds where there are two: one round leaves a single degree of
-    freedom, and its interval says next to nothing.
+    freedom, and its interval says next to nothing. Then each round is looked at, and after the sixth
+    only when there are half as many more: each look costs a part of the error.
+
+    Args:
+        finalists: How many there are.
+        rounds: The most rounds that there will be.
     """
-    return Confirmation(finalists=max(1, finalists), looks=tuple(range(min(2, rounds), rounds + 1)))
+    looks = [min(FIRST_LOOK, rounds)]
+    while looks[-1] < rounds:
+        step = 1 if looks[-1] < _EACH_LOOKED_AT else looks[-1] // 2
+        looks.append(min(rounds, looks[-1] + step))
+    return Confirmation(finalists=max(1, finalists), looks=tuple(looks))
 
 
 def standings(
@@ -153,10 +165,25 @@ def _standing(
             why = f"trial {broken.number}: {broken.verdict or broken.stage}"
             return Standing(number, confirm.Decision(Next.NO_CLEAR_WINNER, None), tuple(runs), why)
         scores = [t.score for t in row if t is not None and t.score is not None and t.score > 0]
-        if len(scores) < len(ABBA):
-            break  # a round that is not whole yet, or whose baseline failed, says nothing
-        runs += [Run(arm, score) for arm, score in zip(ABBA, scores, strict=True)]
-    return Standing(number, rule.decide(runs), tuple(runs))
+        if len(scores) == len(
+            ABBA
+        ):  # a round that is not whole, or whose baseline failed, says nothing
+            runs += [Run(arm, score) for arm, score in zip(ABBA, scores, strict=True)]
+    return Standing(number, _first_answer(rule, runs), tuple(runs))
+
+
+def _first_answer(rule: Confirmation, runs: Sequence[Run]) -> confirm.Decision:
+    """What the first look says that ends it; before that, what the last look said.
+
+    Runs that came later, and runs since a look, change nothing: the error was shared out over the
+    looks that were declared, and the first answer stands.
+    """
+    found = confirm.Decision(Next.GO_ON, None)
+    for look in rule.looks:
+        if len(runs) < look * len(ABBA) or found.next is not Next.GO_ON:
+            break
+        found = rule.decide(runs[: look * len(ABBA)])
+    return found
 
 
 def _sound(trial: TrialRow) -> bool:

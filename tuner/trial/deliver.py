@@ -15,6 +15,7 @@ from tuner.spec import SearchSpace
 from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, StudyRow, TrialRow
+from tuner.store.stages import Stage
 from tuner.trial.command import server_command
 from tuner.trial.entry import stored_space, study_folder
 from tuner.trial.environment import environment
@@ -105,7 +106,14 @@ def export_files(
     origin = provenance(ledger, row, trial)
     if form == "computility-run":
         return platform_files(run_file(row, space, trial), origin)
-    return files(form, served(row, space, trial, image=image), origin)
+    took = _started_in(ledger, row.id, number)
+    return files(form, served(row, space, trial, image=image, started_in=took), origin)
+
+
+def _started_in(ledger: Ledger, study: int, number: int) -> float | None:
+    """Seconds until the engine of a trial's last attempt answered; None where it never did."""
+    ready = [s for s in ledger.transitions(study, number) if s.stage is Stage.READY]
+    return ready[-1].detail.get("seconds") if ready else None
 
 
 def export_folder(space: SearchSpace, row: StudyRow) -> Path:

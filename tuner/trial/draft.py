@@ -266,7 +266,7 @@ rules:
 search:
   sampler: tpe
   startup: 6
-  finalists: {count: 2, rounds: 2} # the best are measured again, in turns with the baseline
+  finalists: {count: 2} # the best are measured again, in turns with the baseline, until the answer is clear
 
 # The search ends at whichever is reached first; the finalists' measurements come on top.
 budget:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tuner.errors import UserError
-from tuner.load.record import Record
+from tuner.load.record import Record, Since
 from tuner.load.store import read_records
 from tuner.score.columns import Columns, from_records
 from tuner.score.noise import Noise
@@ -36,18 +36,22 @@ class Reference:
         number: Its number.
         score: Its score.
         records: The records of its load.
+        turns: How many turns each of its conversations has.
+        since: Where the latencies of both loads start.
     """
 
     number: int
     score: float
     records: Columns
     turns: dict[int, int]
+    since: Since = "sent"
 
     @classmethod
-    def of(cls, trial: TrialRow, records: Sequence[Record]) -> Reference:
+    def of(cls, trial: TrialRow, records: Sequence[Record], since: Since = "sent") -> Reference:
         """The reference that a measured trial is."""
         turns = Counter(record.session for record in records)
-        return cls(trial.number, trial.score or 0.0, from_records(records), dict(turns))
+        columns = from_records(records).since(since)
+        return cls(trial.number, trial.score or 0.0, columns, dict(turns), since)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +154,8 @@ class EarlyWatch:
 
     def _look(self) -> None:
         rule = EarlyStop(self.noise, looks=self._looks)
-        ratios = segment_ratios(self._records, self.reference.records, self.weights)
+        ours = from_records(self._records).since(self.reference.since)
+        ratios = segment_ratios(ours, self.reference.records, self.weights)
         found = rule.decide(ratios)
         if found.stop:
             of = len(self.reference.turns)
@@ -164,10 +169,10 @@ def best_so_far(trials: Sequence[TrialRow]) -> TrialRow | None:
     return max(found, key=lambda t: t.score or 0.0, default=None)
 
 
-def reference_of(trial: TrialRow, file: Path) -> Reference | None:
+def reference_of(trial: TrialRow, file: Path, since: Since = "sent") -> Reference | None:
     """The reference that a trial is, by the records of its load; None where they are lost."""
     try:
         records = list(read_records(file))
     except UserError:
         return None
-    return Reference.of(trial, records) if records else None
+    return Reference.of(trial, records, since) if records else None

@@ -8,7 +8,8 @@ from typing import Any
 from tuner.errors import UserError, on_purpose
 from tuner.launch.base import Exit, Launch
 from tuner.launch.oomkiller import oom_kills
-from tuner.launch.readiness import Ended, Patience, Waited
+from tuner.launch.readiness import Ended, Waited
+from tuner.load.check import TokenCheck
 from tuner.load.record import Record
 from tuner.trial.climbing import Held
 from tuner.trial.early import Worse
@@ -46,6 +47,7 @@ class Ending:
         worse: Why it was ended early though nothing is wrong with it.
         held: Why it does not climb from a cheaper level, though nothing is wrong with it.
         levels: What it came to on each cheaper level.
+        counted: How its token counts held, by workload, where its server has a tokenizer to ask.
         kills_before: Count of the kernel's out-of-memory kills before the start.
         devices: The devices as they were found before the start.
         silence: Seconds without progress, where that ended the trial.
@@ -67,21 +69,25 @@ class Ending:
     worse: Worse | None = None
     held: Held | None = None
     levels: dict[str, dict[str, Any]] = field(default_factory=dict)
+    counted: dict[str, TokenCheck] = field(default_factory=dict)
     silence: float | None = None
     deadline: float | None = None
     kills_before: int | None = field(default_factory=oom_kills)
     devices: tuple[DeviceFacts, ...] = ()
 
     @classmethod
-    def of_wait(cls, waited: Waited, patience: Patience, kills_before: int | None) -> Ending:
+    def of_wait(cls, waited: Waited, kills_before: int | None) -> Ending:
         """The ending of a trial whose engine never became ready."""
-        hung = waited.ended is Ended.HUNG
+        limit = waited.deadline
+        silence = None
+        if limit is not None:
+            silence = waited.silence if waited.silence >= limit else waited.seconds
         return cls(
             waited=waited,
             exit=waited.exit,
             cancelled=waited.ended is Ended.CANCELLED,
-            silence=waited.silence if hung else None,
-            deadline=patience.silent if hung else None,
+            silence=silence,
+            deadline=waited.deadline,
             kills_before=kills_before,
         )
 

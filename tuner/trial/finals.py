@@ -1,4 +1,4 @@
-"""The last part of a study: who is confirmed, what of it did nothing, and the rounds against the baseline."""
+"""The last part of a study: who is confirmed, and what of it did nothing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from tuner.spec import Assignment, Point, assignment
 from tuner.store.rows import Origin, TrialRow
 from tuner.trial.climbing import HELD
+from tuner.trial.contest import Hands, confirm, contend
 from tuner.trial.context import Study
-from tuner.trial.decision import standings
-from tuner.trial.finalists import Repeat, outstanding, schedule
+from tuner.trial.finalists import Repeat
 from tuner.trial.inert import seen
 from tuner.trial.repeats import standing
 from tuner.trial.simpler import SIMPLER, Simpler, as_good, simpler
@@ -29,18 +29,17 @@ class Finals:
 
     def __init__(self, study: Study, *, again: Again, offer: Offer) -> None:
         self._study = study
-        self._again = again
         self._offer = offer
+        self._hands = Hands(
+            trials=self._trials,
+            again=again,
+            say=study.voice.say,
+            stopped=lambda: study.wishes.ending,
+        )
 
     def contend(self) -> None:
         """Measure rivals again while that can still change which trials become finalists."""
-        while (found := standing(self._trials(), self._study.space.search)).again:
-            self._study.voice.say("contenders", **found.as_json(), again=list(found.again))
-            for number in found.again:
-                if self._stopped:
-                    return
-                self._again(Repeat(number, None))
-        self._study.voice.say("contenders", **found.as_json(), again=[])
+        contend(self._study.space.search, self._hands)
 
     def finalists(self) -> list[int]:
         """Numbers of the trials that are confirmed: the best feasible ones above the baseline.
@@ -49,7 +48,7 @@ class Finals:
         """
         found: list[int] = []
         for number in standing(self._trials(), self._study.space.search).finalists:
-            if self._stopped:
+            if self._hands.stopped():
                 break
             instead = self._without_inert(number)
             if instead is not None and instead not in found:
@@ -109,22 +108,7 @@ class Finals:
 
     def confirm(self, finalists: list[int]) -> None:
         """Measure the finalists again, round by round, until the answer is clear or rounds end."""
-        base = next(t for t in self._trials() if t.origin is Origin.BASELINE)
-        rounds = self._study.space.search.finalists.rounds
-        if finalists:
-            starts = len(schedule(base.number, finalists, 1))
-            self._study.voice.say("finalists", numbers=finalists, starts=starts, rounds=rounds)
-        for turn in range(1, rounds + 1):
-            found = standings(self._trials(), finalists, rounds)
-            going = [s.number for s in found if s.open]
-            for repeat in outstanding(schedule(base.number, going, turn), self._trials()):
-                if self._stopped:
-                    return
-                self._again(repeat)
-
-    @property
-    def _stopped(self) -> bool:
-        return self._study.wishes.ending
+        confirm(self._study.space.search, self._hands, finalists)
 
     def _trials(self) -> list[TrialRow]:
         return self._study.ledger.trials(self._study.row.id, light=True)

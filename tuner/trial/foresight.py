@@ -11,6 +11,7 @@ from tuner.spec.deployment import Deployment
 from tuner.trial.context import Study
 from tuner.trial.judgement import judgement_json
 from tuner.trial.margins import Margins
+from tuner.trial.origin import own_package, words
 from tuner.trial.starting import model_path, preflight
 from tuner.verdict import Evidence, ExitFacts, Retry, TrialStage, Verdict, judge, read_log
 
@@ -34,6 +35,7 @@ class Foresight:
         self._study = study
         self._margins = Margins(study)
         self._askers: dict[tuple[str, str], Preflight] = {}
+        self._packages: dict[str, str] = {}
 
     def close(self) -> None:
         """End the warm processes."""
@@ -58,7 +60,9 @@ class Foresight:
     def _engine(self, deployment: Deployment) -> dict[str, Any] | None:
         engine = self._study.engines[deployment.engine]
         model = model_path(engine, self._study.models[deployment.model])
-        answer = self._asker(deployment).ask(
+        asker = self._asker(deployment)
+        self._tell_package(deployment.engine, asker)
+        answer = asker.ask(
             ["--model", model, *deployment.argv],
             dict(deployment.env),
         )
@@ -74,6 +78,15 @@ class Foresight:
             return None
         # Nothing was started that could have failed by chance: asked again it would say the same.
         return {**judgement_json(found), "retry": str(Retry.NONE)}
+
+    def _tell_package(self, name: str, asker: Preflight) -> None:
+        """Say where an engine's package is imported from and keep it, once; refuse a foreign one."""
+        found = own_package(name, asker)
+        if found is None or name in self._packages:
+            return
+        self._packages[name] = found
+        self._study.ledger.add_facts(self._study.row.id, {"packages": dict(self._packages)})
+        self._study.voice.say("note", text=words(name, found))
 
     def _asker(self, deployment: Deployment) -> Preflight:
         where = (deployment.engine, deployment.model)

@@ -7,6 +7,7 @@ that differ in the parameter alone are compared. Either way the baseline's value
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -199,8 +200,9 @@ def _limits(
             return None
         return f"no step had more than {exercise.largest} tokens"
     if parameter.flag == "--max-num-seqs":
-        most = max(int(load.workload.facts().get("concurrency", 0)) for load in space.loads)
-        if not 0 < most <= low:
+        # An open loop without a limit has as many under way as come.
+        most = max(load.workload.facts().get("concurrency", math.inf) for load in space.loads)
+        if most > low:
             return None
         return f"at most {most} requests were under way at once"
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,6 +17,7 @@ from tuner.spec.deployment import Deployment
 from tuner.spec.specimens import specimens
 from tuner.spec.values import key
 from tuner.trial.admission import check_models
+from tuner.trial.origin import own_package, words
 from tuner.trial.session import served_model
 from tuner.trial.starting import asker, bare, engine_environment, model_path
 
@@ -47,6 +48,7 @@ class Inquiry:
         unanswered: How many got no answer; such points are started to find out.
         problem: Why they got none, as far as it is known.
         seconds: What the asking took, the starts of the engines' own processes included.
+        packages: The file that each engine's vLLM is imported from, by the engine's name.
     """
 
     asked: int
@@ -55,6 +57,7 @@ class Inquiry:
     unanswered: int
     problem: str
     seconds: float
+    packages: dict[str, str] = field(default_factory=dict)
 
 
 def inquire(space: SearchSpace, context: Context, *, count: int) -> Inquiry:
@@ -88,22 +91,33 @@ def inquire(space: SearchSpace, context: Context, *, count: int) -> Inquiry:
     files = [str(file.path) for file in space.files.values()]
     began = time.monotonic()
     heard: list[tuple[Point, Answer]] = []
+    packages: dict[str, str] = {}
     for (engine, model), these in asked.items():
-        answers = ask(engines[engine], models[model], [one for _, one in these], files=files)
+        answers, package = ask(
+            engines[engine], models[model], [one for _, one in these], files=files
+        )
+        if package is not None:
+            packages[engine] = package
         heard += [(point, answer) for (point, _), answer in zip(these, answers, strict=True)]
-    return told(heard, start, seconds=time.monotonic() - began)
+    return replace(told(heard, start, seconds=time.monotonic() - began), packages=packages)
 
 
 def ask(
     engine: Engine, model: Path, deployments: list[Deployment], *, files: Iterable[str] = ()
-) -> list[Answer]:
+) -> tuple[list[Answer], str | None]:
     """What one engine says of deployments of one model, by a process of its own that is ended after.
+
+    Returns:
+        An answer to each, and the file that its package is imported from.
 
     Args:
         engine: The engine.
         model: The model's folder on this machine.
         deployments: At least one.
         files: Files that flags and variables may name.
+
+    Raises:
+        UserError: When its package is not of its environment.
     """
     env = engine_environment(engine, bare(deployments[0]))
     inside = model_path(engine, model)
@@ -112,7 +126,7 @@ def ask(
         TemporaryDirectory() as log,
         asker(engine, model, env=env, log=Path(log), files=files) as process,
     ):
-        return process.ask_all(questions)
+        return process.ask_all(questions), own_package(deployments[0].engine, process)
 
 
 def told(heard: Sequence[tuple[Point, Answer]], start: Point, *, seconds: float) -> Inquiry:
@@ -126,13 +140,13 @@ def told(heard: Sequence[tuple[Point, Answer]], start: Point, *, seconds: float)
     refused: dict[str, list[tuple[Point, str]]] = {}
     for point, answer in heard:
         if answer.accepted is False:
-            words = _gist(answer.error)
-            refused.setdefault(re.sub(r"\d+", "0", words), []).append((point, words))
+            gist = _gist(answer.error)
+            refused.setdefault(re.sub(r"\d+", "0", gist), []).append((point, gist))
     silent = [answer.error for _, answer in heard if answer.accepted is None]
     refusals = [
-        Refusal(words, len(same), _changes(point, start))
+        Refusal(gist, len(same), _changes(point, start))
         for same in refused.values()
-        for point, words in same[:1]
+        for point, gist in same[:1]
     ]
     return Inquiry(
         asked=len(heard),
@@ -157,7 +171,7 @@ def as_lines(found: Inquiry) -> list[str]:
         lines += [f"  {one.count} x {one.words}", f"      such as: {said or 'the baseline'}"]
     if found.unanswered:
         lines.append(f"  {found.unanswered} without an answer: {found.problem}")
-    return lines
+    return [*lines, *(words(name, path) for name, path in found.packages.items())]
 
 
 def as_json(found: Inquiry) -> dict[str, Any]:
@@ -173,6 +187,7 @@ def as_json(found: Inquiry) -> dict[str, Any]:
         "unanswered": found.unanswered,
         "problem": found.problem or None,
         "seconds": found.seconds,
+        "packages": found.packages,
     }
 
 

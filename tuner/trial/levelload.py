@@ -41,7 +41,9 @@ class LevelLoad:
 
     def watch(self, plan: Plan) -> SettledWatch | None:
         """What ends a load of this level early; None where nothing does."""
-        return SettledWatch(plan, self.gates, self.weights) if self.settles else None
+        if not self.settles:
+            return None
+        return SettledWatch(plan, self.gates, self.weights, self.objective)
 
     def take(self, result: LoadResult, watch: SettledWatch | None) -> None:
         """Take in a load that is over."""
@@ -52,7 +54,7 @@ class LevelLoad:
             return
         self.seconds += result.wall_s
         limits, leading = self.objective.limits, self.objective.leading
-        found = measure(result.records, wall_s=result.wall_s, limits=limits)
+        found = measure(result.records, wall_s=result.wall_s, since=result.since, limits=limits)
         self._standings[result.workload] = stand(found, self.gates, self.weights, objective=leading)
 
     def measured(self, loads: Sequence[Load]) -> Measured:

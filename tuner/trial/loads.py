@@ -20,8 +20,9 @@ from tuner.score.measure import measure
 from tuner.score.rank import Standing, stand
 from tuner.spec.levels import REAL, Level
 from tuner.store.rows import Origin, TrialRow
-from tuner.trial.climbing import EVENT, Climbing
+from tuner.trial.climbing import EVENT, Came, Climbing
 from tuner.trial.context import Study
+from tuner.trial.counted import counted_again
 from tuner.trial.counters import work_of
 from tuner.trial.early import EarlyWatch, best_so_far, reference_of
 from tuner.trial.evidence import Ending
@@ -105,14 +106,21 @@ class Loads:
                 result = self._send(trial, sent, endpoint, launch, ending)
                 if ending.failed:
                     return None
-                found = measure(result.records, wall_s=result.wall_s, limits=objective.limits)
+                if (counts := counted_again(plan, result, endpoint)) is not None:
+                    ending.counted[plan.workload] = counts
+                found = measure(
+                    result.records,
+                    wall_s=result.wall_s,
+                    since=plan.since,
+                    limits=objective.limits,
+                )
                 seconds += result.wall_s
                 standings[plan.workload] = stand(
                     found, self._study.gates, self._study.weights, objective=objective.leading
                 )
         measured = Measured(standings, level_weights(self._study.space), objective)
         if self._climbing.any and trial.block is None and trial.origin is not Origin.PROFILE:
-            self._tell_level(trial, REAL, measured.comparable, seconds)
+            self._tell_level(trial, REAL, Came.of(measured), seconds)
         return measured
 
     # --- cheaper levels --------------------------------------------------------------------------
@@ -126,7 +134,7 @@ class Loads:
         ending: Ending,
     ) -> bool:
         """Measure a trial on cheaper levels; whether it goes on to the next."""
-        found: dict[str, float | None] = {}
+        found: dict[str, Came] = {}
         for level in self._study.space.levels:
             if level.name not in levels:
                 continue
@@ -142,16 +150,16 @@ class Loads:
                         return False
                     on.take(result, watch)
             measured = on.measured(self._study.space.loads_on(level))
-            found[level.name] = measured.comparable
+            found[level.name] = Came.of(measured)
             ending.levels[level.name] = on.as_json(measured)
-            self._tell_level(trial, level.name, measured.comparable, on.seconds)
+            self._tell_level(trial, level.name, found[level.name], on.seconds)
             ending.held = self._climbing.held(trial, found)
             if ending.held is not None:
                 return False
         return True
 
-    def _tell_level(self, trial: TrialRow, level: str, value: float | None, seconds: float) -> None:
-        said = self._climbing.said(trial, level, value, seconds)
+    def _tell_level(self, trial: TrialRow, level: str, came: Came, seconds: float) -> None:
+        said = self._climbing.said(trial, level, came, seconds)
         self._study.voice.say(EVENT, trial.number, **said)
 
     def _level_plans(self, level: Level, endpoint: Endpoint) -> dict[str, Prepared]:
@@ -172,7 +180,7 @@ class Loads:
         self, trial: TrialRow, sent: _Sent, endpoint: Endpoint, launch: Launch, ending: Ending
     ) -> LoadResult:
         phase, name, plan, settled = sent.phase, sent.name, sent.plan, sent.settled
-        early = self._early(trial, name) if phase == "measure" else None
+        early = self._early(trial, name, plan) if phase == "measure" else None
         motion = Motion()
         guard = LoadGuard(
             launch,
@@ -229,7 +237,7 @@ class Loads:
             return 0.9 * plan.request_timeout_s
         return min(self._study.space.engine.deadlines.tokens, plan.request_timeout_s / 2)
 
-    def _early(self, trial: TrialRow, workload: str) -> EarlyWatch | None:
+    def _early(self, trial: TrialRow, workload: str, plan: Plan) -> EarlyWatch | None:
         """Watches a load of the search for being clearly worse; None where nothing may be said.
 
         With several workloads one of them does not decide. Repeats are measured to their end, and so
@@ -250,7 +258,7 @@ class Loads:
         if noise is None or best is None:
             return None
         folder = study.trial_folder(best.number, best.attempt)
-        reference = reference_of(best, folder / f"measure-{workload}.jsonl")
+        reference = reference_of(best, folder / f"measure-{workload}.jsonl", plan.since)
         return None if reference is None else EarlyWatch(reference, noise, study.weights)
 
     def _salt(self, trial: TrialRow, phase: str) -> str:

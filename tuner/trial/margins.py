@@ -47,6 +47,9 @@ class Margins:
             deployment.argv,
             environment(dict(engine.env), deployment),
             device="gpu" if self.on_devices(deployment) else "cpu",
+            generation=engine.kv_cache.generation,
+            version=engine.fingerprint.vllm,
+            all_layers_cached=engine.kv_cache.layers == "all",
             cpu_flags=engine.fingerprint.cpu_features,
         )
 

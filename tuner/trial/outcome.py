@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tuner.load.record import Since
 from tuner.load.workloads.declared import level_names
 from tuner.score.gates import Gate, GateResult, Outcome
 from tuner.score.objective import WEIGHTED, Objective, mean_figures
@@ -77,6 +78,7 @@ class Measured:
             "workloads": {
                 name: {
                     "weight": self.weights[name],
+                    "tier": s.tier.name.lower(),
                     "figures": dict(s.figures),
                     "gates": [gate_json(g) for g in s.gates],
                 }
@@ -97,6 +99,15 @@ def weights_of_loads(loads: Sequence[Load]) -> dict[str, float]:
         names = level_names(load.name, load.workload)
         found |= {name: load.weight / len(names) for name in names}
     return found
+
+
+def latency_starts(loads: Sequence[Load]) -> dict[str, Since]:
+    """Where the latencies of each measured level start, by its name."""
+    return {
+        name: load.workload.since
+        for load in loads
+        for name in level_names(load.name, load.workload)
+    }
 
 
 def constraint_name(workload: str, constraint: str, workloads: Mapping[str, Any]) -> str:

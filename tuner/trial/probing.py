@@ -18,6 +18,7 @@ from tuner.quality.suite import Outcome, ProbeResult
 from tuner.spec.deployment import Deployment
 from tuner.store.rows import ON_PURPOSE, Event, Origin, TrialRow
 from tuner.trial.context import Study
+from tuner.trial.counted import COUNTS, miscounted
 from tuner.trial.evidence import Ending
 from tuner.trial.guarded import LoadGuard
 from tuner.trial.outcome import Measured
@@ -101,19 +102,28 @@ class Probing:
         Returns:
             How the answers compare to the baseline's now; None where none are compared.
         """
-        if trial.origin is not Origin.BASELINE:
-            ending.probes = (*ending.probes, *self._repetition(measured))
+        if trial.origin is Origin.BASELINE:
+            for words in miscounted(ending.counted, None):
+                self._study.voice.say("note", trial.number, text=words)
+        else:
+            found = (*self._repetition(measured), *self._miscounted(ending))
+            ending.probes = (*ending.probes, *found)
         reference = self.reference()
         if reference is None or not reference.sheet:
             return None
         guard = self._guard(launch)
-        found = self._examiner(endpoint, guard).again(reference)
+        again = self._examiner(endpoint, guard).again(reference)
         _note_guard(ending, guard, cancelled=self._study.cancelled.is_set())
-        if found is None:
+        if again is None:
             return None
-        if found.problem is not None:
-            ending.answers = f"after the load, {found.problem}"
-        return found.as_json()
+        if again.problem is not None:
+            ending.answers = f"after the load, {again.problem}"
+        return again.as_json()
+
+    def _miscounted(self, ending: Ending) -> tuple[str, ...]:
+        first = self._study.ledger.first_of(self._study.row.id, Origin.BASELINE)
+        base = None if first is None else first.metrics
+        return () if base is None else miscounted(ending.counted, base.get(COUNTS, {}))
 
     def _repetition(self, measured: Measured) -> list[str]:
         """Workloads whose answers repeat each other far more than the baseline's, in words."""

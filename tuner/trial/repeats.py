@@ -130,9 +130,13 @@ def standing(trials: Sequence[TrialRow], search: Search) -> Standing:
     )
     found = contenders({str(n): v for n, v in rivals.items()}, runs[base.number], noise, selection)
     left = _left(trials, base.number, search.repeats.starts)
+    finalists = tuple(map(int, found.finalists))
+    again = tuple(map(int, found.repeat))[:left]
+    if runs.keys() - {base.number, *finalists} and _moved_on(trials, base.number, search):
+        again = (base.number,)
     return Standing(
-        finalists=tuple(map(int, found.finalists)),
-        again=tuple(map(int, found.repeat))[:left],
+        finalists=finalists,
+        again=again,
         dropped={int(number): why for number, why in found.dropped.items()},
         noise=noise,
     )
@@ -141,6 +145,22 @@ def standing(trials: Sequence[TrialRow], search: Search) -> Standing:
 def _level(values: Sequence[float] | None) -> float:
     """The mean of a deployment's scores on the log scale; below all others where there are none."""
     return float(logs(values).mean()) if values else -math.inf
+
+
+_SEARCHED = frozenset({Origin.FIRST, Origin.SEARCH})
+
+
+def _moved_on(trials: Sequence[TrialRow], base: int, search: Search) -> bool:
+    """Whether the baseline is still to be measured once more after the search, before rivals are.
+
+    Where a machine drifts, a trial of the end of the search looks better or worse than the baseline of
+    its beginning. One more run brings the baseline's level nearer, and the drift into the noise, so
+    that less is taken for clearly no gain.
+    """
+    if search.repeats.each == 1 or search.repeats.starts == 0:
+        return False
+    last = max((t.number for t in trials if t.origin in _SEARCHED), default=0)
+    return not any(t.repeats == base and t.block is None and t.number > last for t in trials)
 
 
 def _left(trials: Sequence[TrialRow], base: int, starts: int) -> int:

@@ -6,7 +6,7 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from tuner.telemetry.samples import DeviceInfo, Sample
 from tuner.telemetry.watch import Watch
 from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
+from tuner.trial.counted import COUNTS, as_json
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.exercise import read_exercise
@@ -34,7 +35,7 @@ from tuner.trial.outcome import Measured
 from tuner.trial.placing import Only
 from tuner.trial.probing import Probing
 from tuner.trial.profiled import step_profile
-from tuner.trial.pulse import Pulse
+from tuner.trial.pulse import DeviceWork, Pulse
 from tuner.trial.readback import facts_json, read_back
 from tuner.trial.rest import HOST, Rest, used_devices
 from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again
@@ -51,6 +52,7 @@ class _Live:
     launch: Launch
     launch_id: int
     watch: Watch
+    work: DeviceWork
     measured: Measured | None = None
     ending: Ending = field(default_factory=Ending)
     devices: tuple[DeviceInfo, ...] = ()
@@ -132,12 +134,14 @@ class TrialRunner:
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
             illness = Illness(devices)
-            watch = self._watch(trial, plan, launch, devices, illness)
+            work = DeviceWork(device.key for device in devices)
+            watch = self._watch(trial, plan, launch, devices, (illness.hear, work.note))
         return _Live(
             trial,
             launch,
             launch_id,
             watch,
+            work,
             devices=devices,
             devices_before=before,
             illness=illness,
@@ -153,19 +157,20 @@ class TrialRunner:
         plan: LaunchPlan,
         launch: Launch,
         devices: Sequence[DeviceInfo],
-        illness: Illness,
+        hearers: Sequence[Callable[[Sample], None]],
     ) -> Watch:
         study = self._study
 
-        def hear(sample: Sample) -> None:
-            illness.hear(sample)
+        def seen(sample: Sample) -> None:
+            for hear in hearers:
+                hear(sample)
             study.voice.say("sample", trial.number, **sample.as_json())
 
         watch = Watch(
             Only(study.devices, frozenset(d.key for d in devices)),
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
-            on_sample=hear,
+            on_sample=seen,
         )
         for pid in launch.pids():
             watch.follow(pid)
@@ -183,17 +188,24 @@ class TrialRunner:
 
     def _await(self, live: _Live) -> None:
         study = self._study
-        pulse = Pulse(study.voice, live.trial.number, study.space.engine.deadlines)
+        deployment = Deployment.from_json(live.trial.deployment)
+        pulse = Pulse(
+            study.voice,
+            live.trial.number,
+            study.space.engine.deadlines,
+            loads=self._margins.facts(deployment).checkpoint_bytes,
+        )
         waited = await_ready(
             live.launch,
-            model=live.trial.deployment["served_name"],
+            model=deployment.served_name,
             patience=pulse.patience,
             on_lines=pulse.lines,
+            worked=lambda: live.work.last,
             cancelled=study.cancelled,
         )
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
-            live.ending = Ending.of_wait(waited, pulse.patience(), live.ending.kills_before)
+            live.ending = Ending.of_wait(waited, live.ending.kills_before)
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -259,6 +271,7 @@ class TrialRunner:
                 **measured.as_json(),
                 "telemetry": watched,
                 "memory_floor": list(floor.reasons),
+                COUNTS: as_json(live.ending.counted),
                 "quality": {**self._probing.found(live.trial), "after": after},
                 "exercise": read_exercise(live.launch.log, live.launch.base_url).as_json(),
                 **_levels(live.ending),
@@ -369,7 +382,8 @@ def verdict_of(trial: TrialRow, ending: Ending, judgement: Judgement) -> dict[st
         return {"verdict": HELD, "judgement": {**ending.held.as_json(), **_levels(ending)}}
     found = {
         "verdict": str(judgement.verdict) if judgement.failed else "healthy",
-        "judgement": judgement_json(judgement),
+        # What it came to before it failed: a level that it led is to be held against that.
+        "judgement": {**judgement_json(judgement), **(_levels(ending) if judgement.failed else {})},
     }
     if judgement.failed and trial.feasible:
         # What the log shows in the end takes back what was measured before.

@@ -31,7 +31,12 @@ def engine_of(row: StudyRow, deployment: Deployment) -> Engine:
 
 
 def served(
-    row: StudyRow, space: SearchSpace, trial: TrialRow, *, image: str | None = None
+    row: StudyRow,
+    space: SearchSpace,
+    trial: TrialRow,
+    *,
+    image: str | None = None,
+    started_in: float | None = None,
 ) -> Served:
     """What is deployed of a trial: what it was started with, without what only helps to look.
 
@@ -40,6 +45,7 @@ def served(
         space: Its search space.
         trial: The trial.
         image: The image's name where it is deployed; the engine's own by default.
+        started_in: Seconds that the trial's start took; where it is deployed it may take twice that.
 
     Raises:
         UserError: When a file that the deployment points to is not what it was, or an image is named
@@ -64,7 +70,7 @@ def served(
         command=server_command(engine.server, model_path(engine, model), deployment),
         env=tuple(_environment(engine, space, deployment).items()),
         secrets=deployment.secrets,
-        start_s=deadlines.start,
+        start_s=max(deadlines.start, 2 * (started_in or 0.0)),
         stop_s=deadlines.stop,
         memory=space.memory.host.of(hardware["memory_total"]),
         container=box,

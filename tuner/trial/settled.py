@@ -14,6 +14,7 @@ from tuner.load.plan import Plan
 from tuner.load.record import Record
 from tuner.score.gates import Gate
 from tuner.score.measure import measure
+from tuner.score.objective import WEIGHTED, Objective
 from tuner.score.official import Weights
 from tuner.score.rank import Standing, stand
 
@@ -38,6 +39,7 @@ class SettledWatch:
         plan: The load.
         gates: What its figures so far are held against.
         weights: What a token is worth.
+        objective: What the score is.
         why: Why it may end, once it may.
         records: The requests that are over.
     """
@@ -45,6 +47,7 @@ class SettledWatch:
     plan: Plan
     gates: Sequence[Gate]
     weights: Weights
+    objective: Objective = WEIGHTED
     why: str | None = None
     records: list[Record] = field(default_factory=list)
     _history: list[Counts] = field(default_factory=list)
@@ -65,7 +68,9 @@ class SettledWatch:
 
     def standing(self) -> Standing:
         """The load so far, held against the gates."""
-        return stand(measure(self.records, wall_s=self.wall_s), self.gates, self.weights)
+        limits, leading = self.objective.limits, self.objective.leading
+        found = measure(self.records, wall_s=self.wall_s, since=self.plan.since, limits=limits)
+        return stand(found, self.gates, self.weights, objective=leading)
 
     @property
     def wall_s(self) -> float:

@@ -128,7 +128,7 @@ class Shadow:
             point=name, value=data["real"], role=data.get("role", "plain"), below=data.get("below")
         )
         self._gate = self._heard(name, said).recall(seen)
-        if seen.value is not None:
+        if data.get("learnt", seen.value is not None):
             self.proxy.learn(self.study.ledger.trial(event.study, number))
 
     def _heard(self, name: str, said: Predicted | None) -> Gate:
@@ -215,11 +215,13 @@ class Shadow:
             return
         deployment = Deployment.from_json(trial.deployment)
         role = self._roles.get(trial.number, "plain")
-        real = trial.score if trial.verdict == "healthy" and (trial.score or 0) > 0 else None
+        learnt = trial.verdict == "healthy" and (trial.score or 0) > 0
+        # What cannot be deployed is no value to reach: its steps are learnt, and that is all.
+        real = trial.score if learnt and trial.feasible else None
         # One that was ended early is known to be below something. One that failed says nothing; it
         # counts where the gate chose it, for the gate has had its turn.
         below = (trial.judgement or {}).get("bound") if trial.verdict == CLEARLY_WORSE else None
-        shows = real is not None or below is not None
+        shows = learnt or below is not None
         if not self.proxy.speaks(deployment) or (not shows and role == "plain"):
             return
         name = key(trial.assignment or {})
@@ -230,6 +232,7 @@ class Shadow:
             "said": None if said is None else said.model_dump(),
             "abstained": abstained,
             "real": real,
+            "learnt": learnt,
             "below": below,
             "role": role,
             "key": self.gate.key.digest,
@@ -242,7 +245,7 @@ class Shadow:
         self._gate = after
         for kind, each in beside:
             self.study.voice.say(kind, trial.number, **each)
-        if real is not None:
+        if learnt:
             self.proxy.learn(trial)
         self._said.clear()
 
@@ -308,7 +311,11 @@ def in_words(found: dict[str, Any]) -> str:
 
 
 def gate_key(study: Study) -> GateKey:
-    """The stack of a study: another engine, model, device, load or score is another key."""
+    """The stack of a study: another engine, model, device, driver, setting, load or score is another key.
+
+    An engine is known by what it is made of and not by where it lies or how long its building took:
+    the same one, built again, is the same stack.
+    """
     space = study.space
     variants = sorted(
         f"{p.env}={choice}"
@@ -316,8 +323,13 @@ def gate_key(study: Study) -> GateKey:
         if p.env is not None and p.env.startswith("ENGINEX_")
         for choice in p.choices or ()
     )
-    engines = {name: engine.as_json() for name, engine in study.engines.items()}
-    devices = [device.name for device in study.hardware.devices]
+    engines = {
+        name: [engine.digest, engine.fingerprint.as_json()]
+        for name, engine in study.engines.items()
+    }
+    devices = [f"{device.name} {device.driver or ''}".strip() for device in study.hardware.devices]
+    started = space.engine.model_dump(mode="json", include={"launch", "flags", "env"})
+    files = {name: file.digest for name, file in space.files.items()}
     return GateKey(
         proxy=VERSION,
         engine=_digest(engines),
@@ -326,6 +338,7 @@ def gate_key(study: Study) -> GateKey:
         device=" ".join(devices) or "cpu",
         workload=digests(space)["real"],
         score=_digest(space.score.model_dump(mode="json")),
+        settings=_digest([started, files]),
     )
 
 

@@ -1,34 +1,40 @@
 """What the step simulator says of a trial, by the steps that earlier trials of the study logged.
 
 It has something to say only where the engines log their steps
-(``--enable-logging-iteration-details``), and only of settings that it has seen.
+(``--enable-logging-iteration-details``) or write records of them (``ENGINEX_STEP_RECORDS``), and only
+of settings that it has seen. Records come first: they hold what was attended to and which experts
+were touched, which a log does not say.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 
+from tuner.errors import ModelUnreadable, UserError
 from tuner.fidelity.asked import Asked, LengthsUnknown, asked
 from tuner.fidelity.blocks import PoolTooSmall
 from tuner.fidelity.evidence import Predicted
 from tuner.fidelity.simulate import Scheduler
 from tuner.fidelity.simulator import Abstention, Candidate, Simulator
-from tuner.fidelity.steplog import steps_of_log
-from tuner.fidelity.steptime import Setting, StepModel, StepRecord, fit_steps
+from tuner.fidelity.steplog import read_steps, steps_of_log
+from tuner.fidelity.steptime import Routing, Setting, StepModel, StepRecord, fit_steps
 from tuner.launch.base import LOG_NAME
 from tuner.load.plan import Plan
+from tuner.memory.config import read_config
 from tuner.spec import Point
 from tuner.spec.deployment import Deployment
-from tuner.spec.flags import STEP_FLAG
+from tuner.spec.flags import STEP_FLAG, STEP_RECORDS, own_records
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
 from tuner.trial.lengths import keep, recalled
 from tuner.trial.placing import on_devices
 
-VERSION = "steps-2"
+VERSION = "steps-3"
 """The proxy's name and version: another one has its trust to earn anew."""
 
 _SEQS, _TOKENS, _RANKS = "--max-num-seqs", "--max-num-batched-tokens", "--tensor-parallel-size"
@@ -54,6 +60,7 @@ class StepProxy:
     _models: dict[Setting, StepModel] = field(default_factory=dict)
     _told: dict[_Case, Predicted | str] = field(default_factory=dict)
     _asked: tuple[Plan | None, Asked | str] | None = None
+    _routings: dict[str, Routing] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -61,8 +68,8 @@ class StepProxy:
         return self._load() is not None
 
     def speaks(self, deployment: Deployment) -> bool:
-        """Whether a deployment's engine logs its steps."""
-        return STEP_FLAG in deployment.argv
+        """Whether a deployment's engine logs its steps, or writes records of them."""
+        return STEP_FLAG in deployment.argv or _records(deployment) is not None
 
     def learn(self, trial: TrialRow) -> None:
         """Learn the steps of a trial that was measured."""
@@ -70,10 +77,11 @@ class StepProxy:
         engine = self._engine(trial)
         if engine is None:
             return
-        steps = steps_of_log(engine.lines, pool_tokens=engine.pool.tokens)
+        deployment = Deployment.from_json(trial.deployment)
+        steps = self._recorded(trial, deployment)
+        steps = steps or steps_of_log(engine.lines, pool_tokens=engine.pool.tokens)
         if not steps:
             return
-        deployment = Deployment.from_json(trial.deployment)
         candidate = self._candidate(trial.params, deployment, engine.pool)
         if isinstance(candidate, str):
             return
@@ -97,7 +105,7 @@ class StepProxy:
         Nothing of the point's own start is used, so it is the same before that and after it. Its KV
         pool is taken to be that of the newest start of its layout and of its other values.
         """
-        setting, other = _setting(deployment), self._other(params)
+        setting, other = self._setting(deployment), self._other(params)
         pool = self._pools.get(_kind(setting, other))
         if pool is None:
             shown = " ".join([setting.layout, *(f"{k}={v}" for k, v in sorted(other.items()))])
@@ -156,6 +164,44 @@ class StepProxy:
         study = self.study
         return on_devices(study.engines[deployment.engine]) and bool(study.hardware.devices)
 
+    def _recorded(self, trial: TrialRow, deployment: Deployment) -> list[StepRecord]:
+        """The steps that a trial's engine wrote down; none where it wrote none that can be read."""
+        file = _records(deployment)
+        path = None if file is None else self.study.trial_folder(trial.number, trial.attempt) / file
+        if path is None or not path.is_file():
+            return []
+        try:
+            return [record for record in read_steps(path) if record.batch.tokens]
+        except UserError:
+            return []  # the log is left
+
+    def _setting(self, deployment: Deployment) -> Setting:
+        argv, env = deployment.argv, dict(deployment.env)
+        ranks, eager = _number(argv, _RANKS) or 1, _EAGER in argv
+        kernels = sorted(k for k in env if k.startswith("ENGINEX_") and k != STEP_RECORDS)
+        layout = [f"tp{ranks}", *(["eager"] if eager else [])]
+        # Steps of two models or of two engines are never fitted together.
+        layout += [deployment.model] if len(self.study.models) > 1 else []
+        layout += [deployment.engine] if len(self.study.engines) > 1 else []
+        return Setting(
+            " ".join(layout),
+            " ".join(f"{name}={env[name]}" for name in kernels),
+            ranks,
+            eager,
+            self._routing(deployment.model),
+        )
+
+    def _routing(self, model: str) -> Routing:
+        """How a model routes tokens, by its config; as a dense one where that does not say."""
+        if model not in self._routings:
+            found = Routing()
+            with contextlib.suppress(ModelUnreadable):
+                config = read_config(self.study.models.get(model, Path()))
+                if config.experts and config.experts_a_token:
+                    found = Routing(config.experts, config.experts_a_token)
+            self._routings[model] = found
+        return self._routings[model]
+
     def _candidate(self, params: Point, deployment: Deployment, pool: _Pool) -> Candidate | str:
         argv = deployment.argv
         seqs, tokens = _number(argv, _SEQS), _number(argv, _TOKENS)
@@ -164,7 +210,7 @@ class StepProxy:
         unit = _number(argv, "--block-size") or (16 if self._on_devices(deployment) else 128)
         block = pool.block or unit
         return Candidate(
-            _setting(deployment),
+            self._setting(deployment),
             Scheduler(
                 seqs,
                 tokens,
@@ -237,11 +283,9 @@ class _Engine:
     pool: _Pool
 
 
-def _setting(deployment: Deployment) -> Setting:
-    argv, env = deployment.argv, dict(deployment.env)
-    ranks, eager = _number(argv, _RANKS) or 1, _EAGER in argv
-    variant = " ".join(f"{k}={v}" for k, v in sorted(env.items()) if k.startswith("ENGINEX_"))
-    return Setting(f"tp{ranks}{' eager' if eager else ''}", variant, ranks, eager)
+def _records(deployment: Deployment) -> PurePosixPath | None:
+    """The file of its trial's folder to which a deployment's engine writes its steps."""
+    return own_records(dict(deployment.env).get(STEP_RECORDS), deployment.launch)
 
 
 def _kind(setting: Setting, other: Mapping[str, str]) -> _Kind:

@@ -16,7 +16,7 @@ from tuner.load.record import Record
 from tuner.load.store import read_records
 from tuner.report.material import Material, StepTimes, compared
 from tuner.score.buckets import PLATFORM_EDGES
-from tuner.score.goodput import Limits
+from tuner.score.columns import from_records
 from tuner.score.objective import WEIGHTED
 from tuner.score.profile import OFFICIAL, Profile
 from tuner.score.summary import summarise
@@ -29,6 +29,7 @@ from tuner.trial.budget import spent, stage_seconds
 from tuner.trial.deliver import decided
 from tuner.trial.entry import attempt_folder, stored_space, study_folder
 from tuner.trial.front import front_of
+from tuner.trial.outcome import latency_starts
 from tuner.trial.profiled import step_profile
 from tuner.trial.profiling import profile_of, stages_of
 from tuner.trial.scoring import objective_of, weights_of
@@ -62,9 +63,7 @@ def material(ledger: Ledger, row: StudyRow) -> Material:
         importance={} if space is None or context is None else shares(space, context, trials),
         space=() if space is None or context is None else describe(space, context),
         curves={t.number: samples(folder, t) for t in shown},
-        loads={
-            t.number: load_summaries(folder, t, _profile(space), objective.limits) for t in shown
-        },
+        loads={t.number: load_summaries(folder, t, space) for t in shown},
         profiles=_profiles(folder, shown, trials),
         events=ledger.events(row.id),
         objective=objective,
@@ -157,9 +156,7 @@ def importance_of(ledger: Ledger, row: StudyRow) -> tuple[int, dict[str, float]]
 
 def loads_of(ledger: Ledger, row: StudyRow, trial: TrialRow) -> dict[str, dict[str, Any]]:
     """What was measured of each workload of a trial; nothing where its records are not kept."""
-    space = space_of(ledger, row)
-    limits = None if space is None else objective_of(space).limits
-    return load_summaries(study_folder(ledger, row.name), trial, _profile(space), limits)
+    return load_summaries(study_folder(ledger, row.name), trial, space_of(ledger, row))
 
 
 def shares(space: SearchSpace, context: Context, trials: list[TrialRow]) -> dict[str, float]:
@@ -185,7 +182,7 @@ def samples(folder: Path, trial: TrialRow, points: int = MOST_SAMPLES) -> list[d
 
 
 def load_summaries(
-    folder: Path, trial: TrialRow, profile: Profile, limits: Limits | None = None
+    folder: Path, trial: TrialRow, space: SearchSpace | None
 ) -> dict[str, dict[str, Any]]:
     """What was measured of each workload, from the records of the trial's last attempt.
 
@@ -193,6 +190,9 @@ def load_summaries(
     """
     where = attempt_folder(folder, trial.number, trial.attempt)
     loads = (trial.metrics or {}).get("workloads", {})
+    profile = _profile(space)
+    starts = {} if space is None else latency_starts(space.loads)
+    limits = None if space is None else objective_of(space).limits
     found = {}
     for name in loads:
         if {"/", "\0"} & set(name):
@@ -204,7 +204,11 @@ def load_summaries(
         if records:
             wall = loads[name]["figures"].get("wall_s")
             found[name] = summarise(
-                records, profile, wall_s=wall, limits=limits, edges=_edges(records)
+                from_records(records).since(starts.get(name, "sent")),
+                profile,
+                wall_s=wall,
+                limits=limits,
+                edges=_edges(records),
             ).as_json()
     return found
 

@@ -128,6 +128,7 @@ def test_warm_ups_are_as_long_as_declared(
 
 def test_pacing(folder: Path) -> None:
     assert prepared(REPLAY, folder).levels[0].pacing == Closed(1)
+    assert prepared(REPLAY, folder, mode="open").levels[0].pacing == Open()
     assert prepared(REPLAY, folder, mode="open", concurrency=9).levels[0].pacing == Open(9)
 
 

@@ -29,6 +29,15 @@ ORDERED = f"{LOGS}{SEQS}search: {{proxy: on}}\n"
 PAIRS = [
     (f"{SEQS}search: {{proxy: on}}", ORDERED, "engines log"),
     (
+        ORDERED.replace(f"{STEPS}, ", "").replace(
+            "flags:", "env: {ENGINEX_STEP_RECORDS: /all.jsonl}, flags:"
+        ),
+        ORDERED.replace(f"{STEPS}, ", "").replace(
+            "flags:", "env: {ENGINEX_STEP_RECORDS: own.jsonl}, flags:"
+        ),
+        "engines log",
+    ),
+    (
         ORDERED
         + f"workloads: {{a: {{{TALK} turns: 2, concurrency: 1}}, b: {{{TALK} turns: 2, concurrency: 2}}}}",
         ORDERED + f"workloads: {{a: {{{TALK} turns: 2, concurrency: 1}}}}",
@@ -142,7 +151,7 @@ PAIRS = [
     ),
     (
         "workload: {kind: replay, file: t.csv, requests: 2, concurrency: 3}",
-        "workload: {kind: replay, file: t.csv, requests: 2, concurrency: 3, mode: open}",
+        "workload: {kind: replay, file: t.csv, requests: 2, mode: open}",
         "there are only 2 requests",
     ),
     (

@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse, Response
 from tuner import __version__
 from tuner.daemon import metrics
 from tuner.daemon.guard import COOKIE, over_tcp
-from tuner.daemon.models import Health, Machine, Told
+from tuner.daemon.models import Health, Machine, Staying, Told
 from tuner.daemon.problems import RESPONSES, Refused
 from tuner.daemon.service import Here
 from tuner.daemon.view import Views
@@ -99,6 +99,18 @@ def page(here: Here, request: Request) -> Told:
     if here.open_page is None:
         raise Refused(503, "this daemon has no page")
     return Told(said=here.open_page())
+
+
+@router.post("/v1/stay")
+def stay(here: Here, request: Request, given: Staying) -> Told:
+    """Stay up when there is nothing to do, and listen on a port too; only through the socket, as for the page."""
+    here.working()
+    if over_tcp(request.scope):
+        raise Refused(403, "a port is opened through the socket: use `tuner daemon start --tcp`")
+    if here.stay is None:
+        raise Refused(503, "nothing here can stay")
+    here.stay(given.tcp)
+    return Told(said="the daemon stays until it is told to end")
 
 
 @router.post("/v1/shutdown", status_code=202)

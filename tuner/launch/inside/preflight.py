@@ -9,6 +9,10 @@ Each question is answered by a fork of the warm process. The engine's configurat
 mutable defaults (in vLLM 0.32 an unknown ``--reasoning-parser`` is still there in the next parse),
 so an answer given in the process itself could be about the question before.
 
+The first answer says whether it can answer, and where the engine's package is imported from: ``{"ready": true,
+"package": {"path": "/path/vllm/__init__.py", "own": true}}``. A package that is neither in a folder for packages nor
+in one that the environment names, nor installed as an editable source tree, is not the environment's own.
+
 First line: ``{"model": "/path"}``. Request: ``{"questions": [{"argv": [...], "env": {...}}, ...]}``, answered
 by one line for each question, in their order: ``{"ok": true}`` or ``{"ok": false, "error": "..."}``. The
 request ``{"flags": true}`` is answered with all flags of the parser: ``{"flags": ["--model", ...]}``.
@@ -21,15 +25,21 @@ import asyncio
 import contextlib
 import gc
 import importlib
+import importlib.metadata
+import importlib.util
 import inspect
 import io
 import json
 import os
 import signal
+import site
 import sys
+import sysconfig
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 PARSER_HOMES = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
 ANSWER_SECONDS = 60
@@ -95,18 +105,59 @@ def last_line(text: str) -> str:
     return lines[-1].strip() if lines else "the engine's parser ended without a word"
 
 
+def package() -> dict[str, Any] | None:
+    """Where the engine's package is imported from, and whether that is its environment's; None without one."""
+    try:
+        found = importlib.util.find_spec("vllm")
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        return None
+    places = [found.origin] if found.origin else list(found.submodule_search_locations or ())
+    return {"path": places[0], "own": any(within(places[0], home) for home in homes())}
+
+
+def homes() -> Iterator[str]:
+    """The folders whose packages are the environment's own."""
+    yield from site.getsitepackages()
+    if site.ENABLE_USER_SITE:
+        yield site.getusersitepackages()
+    yield from (sysconfig.get_path(name) for name in ("purelib", "platlib"))
+    # What sets a variable here is the recipe, or the image: both declare what the engine is.
+    yield from filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    for distribution in importlib.metadata.distributions():
+        if (distribution.metadata["Name"] or "").lower().startswith("vllm"):
+            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+            if origin.get("dir_info", {}).get("editable"):
+                yield unquote(urlsplit(origin["url"]).path)
+
+
+def within(path: str, home: str) -> bool:
+    """Whether a file lies in a folder, by the path it is found at or by the one that links lead to."""
+    inside = Path(home).resolve()
+    ways = (Path(path).parent.parent.resolve() / Path(path).parent.name, Path(path).resolve())
+    return any(way.is_relative_to(inside) for way in ways)
+
+
+def forget_own_folder() -> None:
+    """Import nothing from beside this script: in an image that may be the root, with a source tree in it."""
+    if sys.path and Path(sys.path[0]).resolve() == Path(__file__).resolve().parent:
+        del sys.path[0]
+
+
 def main() -> None:
     """Answer requests until stdin ends."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # whatever the engine prints must not be taken for an answer
+    forget_own_folder()
+    said: dict[str, Any] = {"ready": True, "package": package()}
     try:
         asker = Asker()
     except Exception as error:  # noqa: BLE001 - said, not hidden: the caller falls back to a start
-        answers.write(
-            json.dumps({"ready": False, "error": f"{type(error).__name__}: {error}"}) + "\n"
-        )
+        said |= {"ready": False, "error": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(said) + "\n")
         return
-    answers.write(json.dumps({"ready": True}) + "\n")
+    answers.write(json.dumps(said) + "\n")
     warm = json.loads(sys.stdin.readline() or "{}")
     if "model" in warm:
         # What all questions share (the model's own configuration, lazy imports) is loaded once,

@@ -50,6 +50,10 @@ def environment(material: Material) -> Iterator[Block]:
         for name, engine in facts.get("engines", {}).items():
             rows += _engine(name, engine)
         rows += [
+            (f"engine {name}, vllm imported from", code(str(path)))
+            for name, path in facts.get("packages", {}).items()
+        ]
+        rows += [
             (f"model {name}", code(str(path))) for name, path in facts.get("models", {}).items()
         ]
         rows.append(("tuner", one_line(str(facts.get("tuner", "")))))

@@ -151,7 +151,8 @@ def _happened(event: Event) -> str:
         case "search_over":
             text = f"the search is over after {data.get('trials')} trials"
         case "finalists":
-            text = f"finalists {data.get('numbers')}: {data.get('starts')} more starts, in turns with the baseline"
+            most = f"at most {data.get('rounds')} rounds in turns with the baseline"
+            text = f"finalists {data.get('numbers')}: {data.get('starts')} starts a round, {most}"
         case "simpler":
             names = ", ".join(i["name"] for i in data.get("inert", ()))
             text = f"finalist {data.get('of')}: {names} did nothing, and is tried at the baseline's value"

@@ -12,7 +12,7 @@ from tuner.spec.checks.names import asked_names
 from tuner.spec.context import HARDWARE_FACTS
 from tuner.spec.document import SpaceDocument
 from tuner.spec.expression import parse
-from tuner.spec.flags import STEP_FLAG
+from tuner.spec.flags import STEP_FLAG, STEP_RECORDS, own_records
 from tuner.spec.strict_yaml import Document, Place
 from tuner.spec.targets import claims
 from tuner.spec.values import json_text
@@ -125,8 +125,9 @@ def _proxy(document: SpaceDocument) -> Iterator[Idle]:
     flags = document.engine.flags
     loads = _loads(document)
     left = next((f for f in _SCHEDULER if flags.get(f) is None and f"flag {f}" not in tuned), None)
-    if not flags.get(STEP_FLAG) and f"flag {STEP_FLAG}" not in tuned:
-        said = "proxy: on does nothing: the step simulator learns from steps that engines log"
+    heard = flags.get(STEP_FLAG) or f"flag {STEP_FLAG}" in tuned
+    if not heard and not _records_steps(document):
+        said = "proxy: on does nothing: the step simulator learns from steps that engines log or record"
         yield place, said, f"add engine: flags: {{{STEP_FLAG}: true}}"
     elif document.search.repeats.baseline == 1:
         said = "proxy: on does nothing: one start of the baseline shows no noise"
@@ -252,8 +253,8 @@ def _workload(place: Place, load: Workload) -> Iterator[Idle]:
         case OfficialLike():
             yield from _official(place, load)
             yield from _crowded(place, load.concurrency, load.requests, "requests")
-        case Replay() if load.requests is not None and load.mode == "closed":
-            yield from _crowded(place, load.concurrency, load.requests, "requests")
+        case Replay() if load.requests is not None and load.at_once is not None:
+            yield from _crowded(place, load.at_once, load.requests, "requests")
         case Dataset():
             yield from _crowded(place, load.concurrency, load.conversations, "conversations")
             if load.output_tokens is None and _written(load, "scale"):
@@ -299,3 +300,9 @@ def _reuse(place: Place, load: Workload) -> Iterator[Idle]:
                     "reuse does nothing here: it is for the prompts of official_like",
                     "leave it out",
                 )
+
+
+def _records_steps(document: SpaceDocument) -> bool:
+    """Whether each engine writes records of its steps into its own trial's folder."""
+    file = document.engine.env.get(STEP_RECORDS)
+    return isinstance(file, str) and own_records(file, document.engine.launch) is not None

@@ -143,7 +143,7 @@ export function happening({ kind, number: trial, data }) {
     case "note": return data.text;
     case "gate": return data.point === undefined ? data.text : `trial ${trial}: ${data.text}`;
     case "search_over": return `the search is over after ${data.trials} trials`;
-    case "finalists": return `finalists: ${data.numbers.join(", ")}; ${data.starts} starts follow`;
+    case "finalists": return `finalists: ${data.numbers.join(", ")}; ${data.starts} starts a round, at most ${data.rounds} rounds`;
     case "decision": return data.clear ? `trial ${data.winner} wins` : "no clear winner";
     case "delivered": return data.export ? "report and export were written" : "the report was written";
     case "migrated": return "the search space was changed; trials that still fit it count on";
