@@ -311,13 +311,6 @@ def blab() -> None:
         sys.exit(1)
 
 
-def load_slowly() -> None:
-    if "slow-start" in SWITCHES:
-        for number in range(80):
-            say(f"Loading checkpoint shards: {number}/80", who="Worker")
-            time.sleep(0.1)
-
-
 def meant(variable: str) -> bool:
     """Whether this attempt of this trial is among those that a variable names."""
     return "/".join(Path.cwd().parts[-2:]) in os.environ.get(variable, "").split(",")
@@ -332,10 +325,17 @@ def misbehave_in_this_attempt() -> None:
         os.kill(os.getpid(), signal.SIGSEGV)
 
 
+def load_slowly() -> None:
+    if "slow-start" in SWITCHES:
+        for number in range(80):
+            say(f"Loading checkpoint shards: {number}/80", who="Worker")
+            time.sleep(0.1)
+
+
 def misbehave_at_start() -> None:
     blab()
-    load_slowly()
     misbehave_in_this_attempt()
+    load_slowly()
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "

@@ -95,15 +95,13 @@ class Asker:
     def ask(self, *_: object) -> Any:
         return SimpleNamespace(accepted=False, error=self._error)
 
-    def package(self) -> None:
-        """It does not say where it is imported from."""
-
     def close(self) -> None:
         pass
 
 
 def objection(error: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
     monkeypatch.setattr(Foresight, "_memory", lambda *_: None)
+    monkeypatch.setattr(Foresight, "_tell_package", lambda *_: None)
     monkeypatch.setattr(module, "model_path", lambda *_: "/model")
     monkeypatch.setattr(module, "preflight", lambda *_: Asker(error))
     study = SimpleNamespace(engines={"cpu": None}, models={"m": Path("/model")})

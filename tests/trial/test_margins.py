@@ -1,15 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import pytest
 
 from tests.memory.checkpoints import facts
 from tuner.build import Engine, load_recipe
 from tuner.build.engine import Fingerprint
-from tuner.build.recipe import KvCache
+from tuner.build.recipe import Container
 from tuner.memory.bound import Capacity
 from tuner.memory.estimate import Start, expect, fit, observed_peak
 from tuner.spec.deployment import Deployment
@@ -33,14 +34,9 @@ def made_by(recipe: str, vllm: str | None) -> Engine:
                   container=spec.container, kv_cache=spec.kv_cache)  # fmt: skip
 
 
-def margins(devices: tuple[object, ...] = (), gpus: str = "none") -> Margins:
+def margins(devices: tuple[object, ...] = (), gpus: Literal["none", "all"] = "none") -> Margins:
     host = Amount(share=0.5)
-    engine = SimpleNamespace(
-        env={},
-        fingerprint=SimpleNamespace(cpu_features=(), vllm=None),
-        kv_cache=KvCache(),
-        container=SimpleNamespace(gpus=gpus, devices=()),
-    )
+    engine = replace(made_by("existing", vllm=None), container=Container(gpus=gpus))
     study = SimpleNamespace(
         hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB, worker_memory=None),
         space=SimpleNamespace(
@@ -67,7 +63,7 @@ DEPLOYMENT: dict[str, Any] = {
 
 
 MINE = Deployment.from_json(DEPLOYMENT)
-CARD = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
+GPU = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
 
 
 class Counting(Ledger):
@@ -157,11 +153,29 @@ def test_resident_pages_serve_where_shares_were_not_read() -> None:
 
 def test_nothing_is_measured_where_nobody_looked_or_devices_are_what_counts() -> None:
     assert margins().measured(seen(None), MINE) is None
-    assert margins((CARD,), "all").measured(seen(5), MINE) is None
+    assert margins((GPU,), "all").measured(seen(5), MINE) is None
+
+
+def test_an_engine_of_the_host_is_one_also_where_there_are_devices() -> None:
+    found = margins((GPU,))
+    asked = Deployment.from_json({**DEPLOYMENT, "env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
+    request = found.request(asked)
+    assert (request.device, request.kv_bytes) == ("cpu", 4 * GIB)
+    assert found.capacity(asked).device_bytes is None
+    assert found.measured(seen(5), asked) == pytest.approx(-0.5)
+    assert margins((GPU,), "all").request(asked).device == "gpu"
+
+
+def test_the_capacity_is_that_of_the_devices_that_the_engine_sees() -> None:
+    small = DeviceInfo(1, "GPU-1", None, "Card", 8 * GIB)
+    found = margins((GPU, small), "all")
+    assert found.capacity(MINE).device_bytes == 8 * GIB
+    hidden = Deployment.from_json({**DEPLOYMENT, "env": {"CUDA_VISIBLE_DEVICES": "0"}})
+    assert found.capacity(hidden).device_bytes == 32 * GIB
 
 
 TARGET = facts("qwen36_35b_a3b")
-CARD_BYTES = 34_057_748_480
+CARD = 34_057_748_480
 FLAGS = (
     "--tensor-parallel-size", "4", "--dtype", "half", "--enable-chunked-prefill",
     "--enable-prefix-caching", "--limit-mm-per-prompt", "image=5", "--max-num-batched-tokens",
@@ -178,7 +192,7 @@ PRINTED: dict[tuple[str, ...], tuple[int, float]] = {
 
 
 def asked_of(engine: Engine, argv: tuple[str, ...]) -> Any:
-    found = margins((CARD,))
+    found = margins(devices=("GPU-0",))
     deployment = Deployment.from_json({**DEPLOYMENT, "recipe": engine.recipe, "argv": list(argv)})
     found.study.__dict__["engines"] = {deployment.engine: engine}
     return found.request(deployment)
@@ -189,12 +203,12 @@ def test_the_first_target_is_foreseen_from_its_recipe_and_its_flags(argv: tuple[
     """Nothing but what a study has: the recipe, the flags, and the figures of one real start."""
     engine = made_by("bi100", vllm="0.6.3")
     blocks, weights = PRINTED[LONG]
-    start = Start(asked_of(engine, LONG), CARD_BYTES, weights * GIB, blocks=blocks)
+    start = Start(asked_of(engine, LONG), CARD, weights * GIB, blocks=blocks)
     peak = observed_peak(TARGET, start)
     assert peak is not None
     assert 1.1 < peak / GIB < 1.7
     blocks, weights = PRINTED[argv]
-    found = expect(TARGET, asked_of(engine, argv), fit(TARGET, [start]), Capacity(CARD_BYTES),
+    found = expect(TARGET, asked_of(engine, argv), fit(TARGET, [start]), Capacity(CARD),
                    weights_bytes=weights * GIB)  # fmt: skip
     assert found is not None
     assert found.blocks == pytest.approx(blocks, rel=0.03)
@@ -206,21 +220,3 @@ def test_an_engine_that_says_nothing_of_its_cache_is_known_by_its_version() -> N
     assert (old.generation, old.all_layers_cached) == ("v0", False)
     assert asked_of(made_by("existing", vllm="0.32.0"), LONG).generation == "v1"
     assert asked_of(made_by("existing", vllm=None), LONG).generation == "v1"
-
-
-def test_an_engine_of_the_host_is_one_also_where_there_are_devices() -> None:
-    found = margins((CARD,))
-    asked = Deployment.from_json({**DEPLOYMENT, "env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
-    request = found.request(asked)
-    assert (request.device, request.kv_bytes) == ("cpu", 4 * GIB)
-    assert found.capacity(asked).device_bytes is None
-    assert found.measured(seen(5), asked) == pytest.approx(-0.5)
-    assert margins((CARD,), "all").request(asked).device == "gpu"
-
-
-def test_the_capacity_is_that_of_the_devices_that_the_engine_sees() -> None:
-    small = DeviceInfo(1, "GPU-1", None, "Card", 8 * GIB)
-    found = margins((CARD, small), "all")
-    assert found.capacity(MINE).device_bytes == 8 * GIB
-    hidden = Deployment.from_json({**DEPLOYMENT, "env": {"CUDA_VISIBLE_DEVICES": "0"}})
-    assert found.capacity(hidden).device_bytes == 32 * GIB

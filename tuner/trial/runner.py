@@ -157,13 +157,13 @@ class TrialRunner:
         plan: LaunchPlan,
         launch: Launch,
         devices: Sequence[DeviceInfo],
-        listeners: Sequence[Callable[[Sample], None]],
+        hearers: Sequence[Callable[[Sample], None]],
     ) -> Watch:
         study = self._study
 
         def seen(sample: Sample) -> None:
-            for listener in listeners:
-                listener(sample)
+            for hear in hearers:
+                hear(sample)
             study.voice.say("sample", trial.number, **sample.as_json())
 
         watch = Watch(
@@ -206,7 +206,6 @@ class TrialRunner:
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
             live.ending = Ending.of_wait(waited, live.ending.kills_before)
-            live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)

@@ -160,6 +160,10 @@ class StepProxy:
         block = next((int(m[1]) for line in lines if (m := _BLOCK.search(line))), None)
         return _Engine(lines, _Pool(int(pool), block))
 
+    def _on_devices(self, deployment: Deployment) -> bool:
+        study = self.study
+        return on_devices(study.engines[deployment.engine]) and bool(study.hardware.devices)
+
     def _recorded(self, trial: TrialRow, deployment: Deployment) -> list[StepRecord]:
         """The steps that a trial's engine wrote down; none where it wrote none that can be read."""
         file = _records(deployment)
@@ -197,10 +201,6 @@ class StepProxy:
                     found = Routing(config.experts, config.experts_a_token)
             self._routings[model] = found
         return self._routings[model]
-
-    def _on_devices(self, deployment: Deployment) -> bool:
-        study = self.study
-        return on_devices(study.engines[deployment.engine]) and bool(study.hardware.devices)
 
     def _candidate(self, params: Point, deployment: Deployment, pool: _Pool) -> Candidate | str:
         argv = deployment.argv
