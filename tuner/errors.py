@@ -18,6 +18,7 @@
     ├── ResidueFound              something of an earlier engine is still there
     ├── Quarantined               nothing is started on a device until a person has looked
     ├── TelemetryLost             a device's driver or its tool does not answer
+    ├── NeedsMending              no engine can run until a person has mended something (the verdict says what)
     ├── LedgerCorrupt             the ledger was read and is not what tuner wrote
     ├── LedgerClosed              the ledger was asked after it was given back: its tuner is ending
     └── NothingFeasible           the study ended and no trial passed its gates; exit 3
@@ -40,6 +41,7 @@ __all__ = [
     "LedgerClosed",
     "LedgerCorrupt",
     "ModelUnreadable",
+    "NeedsMending",
     "NoSpaceLeft",
     "NothingFeasible",
     "PortTaken",
@@ -172,6 +174,10 @@ class Quarantined(TunerError):
 
 class TelemetryLost(TunerError):
     """Raised when a device's driver or its tool does not answer."""
+
+
+class NeedsMending(TunerError):
+    """Raised when no engine can run until a person has mended something; the verdict says what."""
 
 
 class LedgerCorrupt(TunerError):

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tuner.cli.finish import finish
-from tuner.cli.inspect import _shown
+from tuner.cli.inspect import _front_lines, _shown
 from tuner.cli.tables import TrialsTable, levels_table, verdict_text
 
 SHORT: dict[str, Any] = {
@@ -71,7 +71,7 @@ def test_what_a_trial_came_to_on_a_level_is_shown_as_no_score() -> None:
         },
     }  # fmt: skip
     lines = _shown(data)
-    assert "level short: 1,234.5 in 3.2 s (no score)" in lines
+    assert "level short: 1,234 in 3.2 s (no score)" in lines
     assert "level long: failed in 9.0 s, ended as it had settled (no score)" in lines
     assert not any(line.startswith("proxy") for line in lines)
     lines = _shown({**data, "proxy": ["an audit: drawn by chance"]})
@@ -230,3 +230,32 @@ def test_trials_without_figures_and_odd_texts_are_shown_all_the_same() -> None:
     for width in (80, 160):
         assert "[red]not markup[/]" in " ".join(table(width, [odd]))
     assert table(80, []) == ["trial  score  tok/s  TTFT P90 s  time  verdict"]
+
+
+def test_the_front_of_two_objectives_is_shown_with_what_the_rule_chose() -> None:
+    names = ["output_tps", "ttft_p90_s"]
+    trials = [
+        {"trial": 7, "figures": dict(zip(names, (120.0, 4.0), strict=True)), "score": 120.0, "kept": False},
+        {"trial": 3, "figures": dict(zip(names, (99.5, 1.5), strict=True)), "score": 99.5, "kept": True},
+    ]  # fmt: skip
+    front = {"objectives": names, "rule": "r", "trials": trials, "chosen": 3}
+    assert _front_lines({"objective": "r", "front": front}) == [
+        "  score: r",
+        "",
+        "no trial beats these in both objectives:",
+        "  trial  output_tps  ttft_p90_s  score",
+        "  7           120.0       4.000  120.0  over the rule's limit",
+        "  3           99.50       1.500  99.50                 chosen",
+    ]
+    assert _front_lines({"objective": "weighted score", "front": None}) == []
+
+
+def test_a_score_below_ten_keeps_its_digits() -> None:
+    trial: dict[str, Any] = {
+        "trial": 0, "score": 1.8342, "feasible": True, "origin": "baseline", "params": {},
+        "seconds": 2.0, "attempt": 1, "verdict": "healthy", "missed": [], "level": None,
+    }  # fmt: skip
+    console = Console(width=160, no_color=True)
+    with console.capture() as capture:
+        console.print(TrialsTable([trial]))
+    assert "1.834" in capture.get()

@@ -53,6 +53,7 @@ def test_a_healthy_engine_is_ready_and_gone_after_a_friendly_stop(
         ("setsid", "retitle", "wipe", "ignore-term"),
         ("stopped-worker", "ignore-term"),
         ("leak-shm", "ignore-term"),
+        ("leak-library-shm", "ignore-term"),
     ],
     ids="+".join,
 )
@@ -62,10 +63,13 @@ def test_whatever_it_does_it_is_gone_afterwards(
     before = shm.snapshot()
     launch = subject.start(tmp_path, *switches)
     assert wait(launch).ended is Ended.READY
+    numbers = [str(pid) for pid in launch.pids()]
     proof = launch.stop(at_once=False)
     assert proof.gone, proof.problems
     assert not launch.pids()
     assert not shm.leftovers(before)
+    fresh = set(shm.snapshot()) - set(before)
+    assert not [name for name in fresh if any(number in name for number in numbers)]
     assert not ports.is_open(int(launch.base_url.rsplit(":", 1)[1]))
 
 

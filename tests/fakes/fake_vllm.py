@@ -13,6 +13,7 @@ import ctypes
 import errno
 import hashlib
 import json
+import mmap
 import os
 import select
 import signal
@@ -46,6 +47,9 @@ LINGER_S = float(
 )  # seconds that requests then linger without a token
 FORK = bool(os.environ.get("FAKE_FORK"))
 """Whether the core and the worker are forks: the same processes, without the time that programs take."""
+
+
+HELD: list[mmap.mmap] = []
 
 
 def say(
@@ -192,10 +196,29 @@ def be_core() -> None:
     worker.wait(5)
 
 
-def be_worker() -> None:
+def leak_as_libraries_do() -> None:
+    """Leave files in /dev/shm as PyTorch and OpenMP do: one that stays mapped, one that does not."""
+    tensor = Path(f"/dev/shm/torch_{os.getpid()}_1234567_0")
+    tensor.write_bytes(bytes(4096))
+    with tensor.open("r+b") as block:
+        HELD.append(mmap.mmap(block.fileno(), 0))
+    Path(f"/dev/shm/__KMP_REGISTERED_LIB_{os.getpid()}_{os.getuid()}").write_bytes(bytes(1024))
+    data = Path(f"/dev/shm/cache-of-{os.getpid()}")  # of no kind that anybody knows
+    data.write_bytes(bytes(4096))
+    with data.open("r+b") as block:
+        HELD.append(mmap.mmap(block.fileno(), 0))
+
+
+def leak() -> None:
     if "leak-shm" in SWITCHES:
         block = shared_memory.SharedMemory(create=True, size=4096)
         resource_tracker.unregister(block._name, "shared_memory")  # type: ignore[attr-defined]
+    if "leak-library-shm" in SWITCHES:
+        leak_as_libraries_do()
+
+
+def be_worker() -> None:
+    leak()
     ballast = bytearray(int(float(os.environ.get("FAKE_BALLAST_MIB", "0")) * 2**20))
     for place in range(0, len(ballast), 4096):
         ballast[place] = 1
@@ -288,6 +311,20 @@ def blab() -> None:
         sys.exit(1)
 
 
+def meant(variable: str) -> bool:
+    """Whether this attempt of this trial is among those that a variable names."""
+    return "/".join(Path.cwd().parts[-2:]) in os.environ.get(variable, "").split(",")
+
+
+def misbehave_in_this_attempt() -> None:
+    if meant("FAKE_PORT_BUSY"):
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+    if meant("FAKE_DISK_FULL"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    if meant("FAKE_CRASH"):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
 def load_slowly() -> None:
     if "slow-start" in SWITCHES:
         for number in range(80):
@@ -297,9 +334,8 @@ def load_slowly() -> None:
 
 def misbehave_at_start() -> None:
     blab()
+    misbehave_in_this_attempt()
     load_slowly()
-    if "/".join(Path.cwd().parts[-2:]) in os.environ.get("FAKE_PORT_BUSY", "").split(","):
-        raise OSError(errno.EADDRINUSE, "Address already in use")
     if "oom" in SWITCHES:
         say(
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity "

@@ -23,6 +23,9 @@ from tuner.fidelity.simulator import (
     idle,
 )
 from tuner.fidelity.steptime import Setting, StepModel, StepRecord
+from tuner.score.goodput import Limits
+from tuner.score.measure import measure
+from tuner.score.objective import Objective
 
 SETTING = Setting("tp1", "native")
 TRUE = StepModel(
@@ -63,6 +66,19 @@ def test_it_finds_the_wall_time_and_the_score_of_what_it_was_fitted_to(fitted: S
     tokens = 16.796 * output + 2.799 * (prompt - cached) + 0.56 * cached
     assert found.score == pytest.approx(tokens / real.wall_s, rel=0.01)
     assert found.coverage > 0.95
+
+
+def test_it_tells_the_objective_that_is_asked_for(fitted: Simulator) -> None:
+    real = simulate(LOAD, candidate().scheduler, TRUE)
+    metrics = measure(real.records, wall_s=real.wall_s)
+    assert metrics.ttft_s is not None
+    goodput = Objective("goodput_rps", Limits(ttft_s=metrics.ttft_s.maximum * 1.1))
+    found = fitted.predict(candidate(attention="a"), LOAD, objective=goodput)
+    latency = fitted.predict(candidate(attention="a"), LOAD, objective=Objective("ttft_p90_s"))
+    assert isinstance(found, Prediction)
+    assert isinstance(latency, Prediction)
+    assert found.score == pytest.approx(len(real.records) / real.wall_s, rel=0.01)
+    assert latency.score == pytest.approx(1 / metrics.ttft_s.p90, rel=0.05)
 
 
 @pytest.mark.parametrize(

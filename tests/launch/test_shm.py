@@ -102,7 +102,9 @@ def leave(made: list[str], kind: str = "psm_") -> str:
     return left
 
 
-@pytest.mark.parametrize("kind", ["psm_", "sem.mp-", "vllm_offload_", "nccl-"])
+@pytest.mark.parametrize(
+    "kind", ["psm_", "sem.mp-", "vllm_offload_", "nccl-", "torch_77_", "nobody_knows_this_kind_"]
+)
 def test_what_an_engine_was_seen_to_use_goes_at_once(
     made: list[str], kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,9 +129,22 @@ def test_what_was_there_before_and_what_is_of_no_engines_kind_stays(made: list[s
     old = leave(made)
     before = shm.snapshot()
     other = leave(made, "postgres.")
-    assert shm.sweep(before, frozenset({old, other})) == ()
+    assert shm.sweep(before, frozenset({old})) == ()
     assert (shm.SHM / old).exists()
     assert (shm.SHM / other).exists()
+
+
+def test_libraries_write_the_number_of_their_process_into_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shm, "SHM", tmp_path)
+    mine = {"torch_42_1234_0", "__KMP_REGISTERED_LIB_42_1000", "sem.loky-42-ab", "loky-42-cd"}
+    others = {"torch_421_1_0", "__KMP_REGISTERED_LIB_7_42", "torch_x_42", "postgres.42", "data-42"}
+    for each in mine | others:
+        (tmp_path / each).touch()
+    assert shm.named_by([42, 9]) == mine
+    assert shm.named_by([]) == frozenset()
+    assert shm.leftovers((), shm.named_by([42])) == tuple(sorted(mine))
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from tuner.report.blocks import Heading, Picture
 from tuner.report.markdown import markdown
 from tuner.report.material import Material, family_of
 from tuner.report.story import pictures, story
+from tuner.score.objective import Objective
+from tuner.score.pareto import Objectives
 from tuner.store.rows import Event, Origin
 from tuner.verdict.families import Family
 
@@ -248,3 +250,49 @@ def test_a_proxy_that_acts_is_said_with_what_it_did_and_why_it_was_shut_out(
     assert "it was trusted still" in text(closed_because=None, mode="on")
     assert "it was not trusted any more: enough" in text(closed_because=None, mode="shadow")
     assert "never trusted" in text(opened_after=None, closed_because=None)
+
+
+def test_two_objectives_are_said_with_their_front(went_well: Material) -> None:
+    pair = Objectives("output_tps", "ttft_p90_s", best="output_tps", limit=15.0)
+    figures = {number: {"output_tps": 10.0 + number, "ttft_p90_s": 12.5} for number in (1, 2)}
+    front = {
+        "trials": [
+            {"trial": 2, "figures": figures[2], "score": 12.0, "kept": False},
+            {"trial": 1, "figures": figures[1], "score": 11.0, "kept": True},
+        ],
+        "chosen": 1,
+    }
+    asked = replace(went_well, objective=Objective("output_tps", pair=pair), front=front)
+    text = text_of(asked).replace("\\_", "_")
+    assert "The score is output TPS, aggregate (tok/s), with TTFT P90 (s) at most 15." in text
+    assert "| 2, over the limit | 12 | 12.5 | 12 |" in text
+    assert "| 1, chosen | 11 | 12.5 | 11 |" in text
+    assert "output TPS, aggregate against TTFT P90." in text
+    assert "The score is" not in text_of(went_well)
+
+
+def test_what_would_raise_the_weighted_score_is_no_advice_for_another_objective(
+    went_well: Material,
+) -> None:
+    gains = {"gain": 0.1, "prefill": 0.05, "decode": 0.01, "cache": 0.0}
+    known = replace(went_well, loads={1: {"main": {"gains": gains}}})
+    assert "has most to gain from faster prefill" in text_of(known)
+    asked = text_of(replace(known, objective=Objective("output_tps")))
+    assert "has most to gain" not in asked
+    assert "Where the weighted score comes from" in asked
+
+
+def test_the_picture_of_two_objectives_has_their_axes(went_well: Material) -> None:
+    pair = Objectives("ttft_p90_s", "wall_s", balance=0.5)
+    asked = replace(went_well, objective=Objective("ttft_p90_s", pair=pair))
+    found = pictures(story(asked))["report-pareto.svg"]
+    assert "wall time, s (less is better)" in found
+    assert "TTFT P90, s (less is better)" in found
+    usual = pictures(story(went_well))["report-pareto.svg"]
+    assert "output TPS, aggregate, tok/s (more is better)" in usual
+
+
+def test_a_declared_objective_stands_first_in_the_comparison(went_well: Material) -> None:
+    asked = replace(went_well, objective=Objective("wall_s"))
+    rows = [line for line in text_of(asked).splitlines() if line.startswith("| wall time, s")]
+    assert rows[0].startswith("| wall time, s | 10.0 | 10.0 |")

@@ -152,3 +152,35 @@ def test_one_of_a_thing_is_said_as_one(build: Build, context: On) -> None:
     lines = "\n".join(describe(space, context(space)))
     assert "1 trial at random first" in lines
     assert "  budget: 1 trial\n" in lines
+
+
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (
+            "objective: goodput_rps, limits: {ttft_s: 2, output_tps: 5}",
+            [
+                "the score is goodput_rps: requests a second that keep the limits",
+                "a request counts with ttft_s at most 2, output_tps at least 5",
+                "weighted, beside it: 16.796 * output TPS",
+                "gate ttft_p90_s: at most 5",
+            ],
+        ),
+        (
+            "objectives: [output_tps, ttft_p90_s], choose: {best: output_tps, limit: 3}",
+            [
+                "two objectives: output_tps and ttft_p90_s",
+                "the best output_tps wins, with ttft_p90_s at most 3",
+            ],
+        ),
+        (
+            "objectives: [output_tps, ttft_p90_s], choose: {balance: 0.25}",
+            ["a gain in output_tps weighs 0.25, one in ttft_p90_s 0.75"],
+        ),
+    ],
+)
+def test_an_objective_is_said(build: Build, context: On, score: str, said: list[str]) -> None:
+    space = build(f"score: {{{score}}}")
+    lines = "\n".join(describe(space, context(space)))
+    assert all(one in lines for one in said)
+    assert ("gate ttft_p90_s: at most 5" in lines) is ("limit: 3" not in score)

@@ -5,7 +5,7 @@ import pytest
 
 from tuner.telemetry.ixsmi_text import parse_table
 from tuner.telemetry.samples import DeviceSample
-from tuner.telemetry.sick import sickness, xid_fault
+from tuner.telemetry.sick import Ailing, sickness, xid_fault
 
 WELL = DeviceSample(
     0, uuid="GPU-a", memory_used=2**28, memory_total=2**35, utilization=100, power=240,
@@ -60,8 +60,22 @@ def test_one_odd_sample_is_no_illness() -> None:
     assert sickness([]) == {}
 
 
+HOT = replace(WELL, temperature=97)
+
+
+def test_a_card_that_ails_for_some_samples_on_end_is_remembered() -> None:
+    ailing = Ailing(rounds=3)
+    for sample in (HOT, HOT, WELL, HOT, HOT):
+        ailing.add([sample, replace(WELL, uuid="GPU-b")])
+        assert ailing.found == {}
+    ailing.add([HOT])
+    ailing.add([WELL])
+    assert list(ailing.found) == ["GPU-a"]
+    assert "too hot" in ailing.found["GPU-a"]
+
+
 def test_kernel_lines() -> None:
     line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-    assert xid_fault(line) == ("0000:3b:00", "Xid 79: the card has fallen off the bus")
+    assert xid_fault(line) == ("00000000:3b:00", "Xid 79: the card has fallen off the bus")
     assert xid_fault("NVRM: Xid (PCI:0000:3b:00): 31, pid=7, MMU Fault") is None
     assert xid_fault("a user's prompt about Xid 79") is None

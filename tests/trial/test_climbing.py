@@ -23,7 +23,7 @@ from tuner.spec.levels import REAL
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
-from tuner.trial.climbing import HELD, Climbing
+from tuner.trial.climbing import EVENT, HELD, Came, Climbing
 from tuner.trial.decision import Decision
 from tuner.trial.early import CLEARLY_WORSE
 from tuner.trial.study import told_history
@@ -248,6 +248,27 @@ def test_only_a_death_of_its_own_stands_against_a_point(tmp_path: Path) -> None:
     assert [(p, t) for p, t in tiers.items() if t is Tier.INCOMPLETE and "engine_crash" in p]
     assert len(tiers) == 1
     assert len(state.results) == 3
+
+
+def test_the_sampler_hears_no_score_of_a_held_point_that_failed_a_gate_on_its_level(
+    tmp_path: Path,
+) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        study = study_of(ledger, space(tmp_path))
+        climbs = Climbing(ledger, study.row.id, study.space)
+        heard = []
+        for verdict, feasible in ((HELD, True), (HELD, False), ("healthy", False)):
+            point = {"seqs": 1, "batch": 256, "moe": f"{verdict} {feasible}"}
+            trial = ledger.plan(
+                study.row.id, origin=Origin.SEARCH, params=point, assignment=point, deployment={}
+            )
+            trial = ledger.advance(trial, Stage.STARTING)
+            said = climbs.said(trial, "short", Came(9.0, feasible), 1.0)
+            ledger.note(study.row.id, EVENT, said, trial.number)
+            trial = ledger.advance(trial, Stage.STOPPING)
+            trial = ledger.advance(trial, Stage.VERIFIED, verdict=verdict)
+            heard.append(climbs.value(ledger.advance(trial, Stage.TOLD)))
+    assert heard == [9.0, 0.0, 9.0]
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,6 +130,39 @@ def test_lost_records_make_no_reference(tmp_path: Path) -> None:
     assert reference_of(trial(1, score=1.0), file) is None
 
 
+_MOE = {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["wrong", "loop"], "baseline": "wrong"}
+_WORKLOAD = {
+    "kind": "conversations", "conversations": 16, "turns": 1, "concurrency": 1, "system_tokens": 64,
+    "turn_tokens": 20, "output_tokens": 24, "request_timeout": "10s", "warmup": {"conversations": 1},
+}  # fmt: skip
+CHANGES: dict[str, Any] = {
+    "parameters": {"moe": _MOE},
+    "workload": _WORKLOAD,
+    "budget": {"trials": 2},
+    "search": {"repeats": {"baseline": 4, "each": 1}, "finalists": {"count": 1, "rounds": 1}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+@pytest.mark.timeout(120)
+def test_where_the_objective_is_another_the_weighted_score_ends_no_trial_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gates = dict.fromkeys(("cache_hit_rate", "ttft_p90_s", "output_tps_p10", "weighted"), "off")
+    score = {"objective": "goodput_rps", "limits": {"e2e_s": 10}, "gates": gates}
+    changes = {
+        **CHANGES,
+        "score": score,
+        "search": {**CHANGES["search"], "finalists": {"count": 0}},
+    }
+    made = World(tmp_path, changes, recipe_env={"FAKE_SPEED": "0.4"}).make()
+    slow = next(t for t in run(made) if t.params == {"moe": "loop"})
+    assert slow.verdict == "healthy"
+    assert slow.score is not None
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("engines")
 @pytest.mark.timeout(120)
@@ -136,18 +170,7 @@ def test_in_a_study_a_clearly_worse_trial_is_ended_and_told_as_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    moe = {"env": "ENGINEX_MOE_TINY_IMPL", "choices": ["wrong", "loop"], "baseline": "wrong"}
-    workload = {
-        "kind": "conversations", "conversations": 16, "turns": 1, "concurrency": 1, "system_tokens": 64,
-        "turn_tokens": 20, "output_tokens": 24, "request_timeout": "10s", "warmup": {"conversations": 1},
-    }  # fmt: skip
-    changes = {
-        "parameters": {"moe": moe},
-        "workload": workload,
-        "budget": {"trials": 2},
-        "search": {"repeats": {"baseline": 4, "each": 1}, "finalists": {"count": 1, "rounds": 1}},
-    }
-    trials = run(World(tmp_path, changes, recipe_env={"FAKE_SPEED": "0.4"}).make())
+    trials = run(World(tmp_path, CHANGES, recipe_env={"FAKE_SPEED": "0.4"}).make())
     slow = next(t for t in trials if t.params == {"moe": "loop"})
     assert slow.verdict == CLEARLY_WORSE
     assert (slow.score, slow.metrics, slow.feasible) == (None, None, False)

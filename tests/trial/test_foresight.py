@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -10,10 +12,14 @@ from tests.fakes.world import World
 from tests.launch.test_preflight import sitecustomize
 from tuner.errors import UserError
 from tuner.spec import load_space
+from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.stages import Stage
+from tuner.trial import foresight as module
+from tuner.trial.context import Study
 from tuner.trial.deliver import report_files
 from tuner.trial.entry import enter_study
+from tuner.trial.foresight import Foresight
 from tuner.trial.session import work
 from tuner.trial.wishes import Wishes
 
@@ -64,3 +70,52 @@ def test_nothing_is_started_of_a_source_tree_that_shadows_the_engine(tmp_path: P
         (trial,) = ledger.trials(row.id)
         assert (trial.stage, trial.launched) == (Stage.PLANNED, False)
         assert ledger.study("fake").status == "failed"
+
+
+DEPLOYMENT: dict[str, Any] = {
+    "recipe": "cpu",
+    "model": "m",
+    "launch": "process",
+    "argv": [],
+    "env": {},
+    "served_name": "llm",
+    "files": {},
+    "secrets": {},
+    "image": None,
+    "version": None,
+}
+
+
+class Asker:
+    """An engine's parser that refuses everything in the same words."""
+
+    def __init__(self, error: str) -> None:
+        self._error = error
+
+    def ask(self, *_: object) -> Any:
+        return SimpleNamespace(accepted=False, error=self._error)
+
+    def close(self) -> None:
+        pass
+
+
+def objection(error: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any] | None:
+    monkeypatch.setattr(Foresight, "_memory", lambda *_: None)
+    monkeypatch.setattr(Foresight, "_tell_package", lambda *_: None)
+    monkeypatch.setattr(module, "model_path", lambda *_: "/model")
+    monkeypatch.setattr(module, "preflight", lambda *_: Asker(error))
+    study = SimpleNamespace(engines={"cpu": None}, models={"m": Path("/model")})
+    return Foresight(cast(Study, study)).objection(Deployment.from_json(DEPLOYMENT))
+
+
+@pytest.mark.parametrize("error", ["ValueError: 7 is no multiple of 16", "AssertionError"])
+def test_what_the_engine_refuses_when_asked_is_no_chance(
+    error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = objection(error, monkeypatch)
+    assert found is not None
+    assert (found["teaches"], found["retry"]) == (True, "none")
+
+
+def test_words_that_no_rule_knows_are_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert objection("strange.words.of: somebody", monkeypatch) is None

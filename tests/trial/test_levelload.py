@@ -9,6 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from tests.fakes.world import World
+from tests.spec.conftest import filled
 from tests.trial.test_study import run
 from tuner.fidelity.table import level_table
 from tuner.load.plan import Closed, Message, Open, Plan, Session, Turn
@@ -17,8 +18,10 @@ from tuner.load.run import LoadResult
 from tuner.load.store import read_records
 from tuner.score.gates import Gate
 from tuner.score.goodput import Limits
-from tuner.score.objective import Objective
+from tuner.score.objective import WEIGHTED, Objective
 from tuner.score.official import PUBLISHED
+from tuner.score.pareto import Objectives
+from tuner.spec import SearchSpace, parse_space
 from tuner.spec.space import Load
 from tuner.spec.workload import Workload
 from tuner.store.rows import Origin
@@ -93,6 +96,39 @@ def test_lengths_that_a_plan_does_not_state_are_not_made_up() -> None:
 def test_only_a_level_that_settles_is_watched() -> None:
     assert LevelLoad((), PUBLISHED, settles=False).watch(plan()) is None
     assert LevelLoad((), PUBLISHED, settles=True).watch(plan()) is not None
+
+
+def test_a_level_comes_to_the_objective_of_the_study(space: SearchSpace) -> None:
+    records = tuple(record(n, ttft=0.1 if n % 4 else 3.0, seconds=4.0) for n in range(8))
+    result = LoadResult("main", "f", "s", records, 32.0, 0.0, 0.0, None, 0.0)
+    for objective, score in (
+        (Objective("goodput_rps", Limits(ttft_s=1)), 6 / 32),
+        (WEIGHTED, 16.796 * 10 + 2.799 * 25),
+    ):
+        on = LevelLoad((TTFT,), PUBLISHED, settles=False, objective=objective)
+        on.take(result, None)
+        measured = on.measured(space.loads)
+        assert measured.score == measured.comparable == pytest.approx(score)
+
+
+def test_without_a_figure_of_the_objective_nothing_is_feasible(space: SearchSpace) -> None:
+    """A server that counts no cached tokens has a goodput, and no hit rate to balance with it."""
+    records = tuple(record(n, cached_tokens=None) for n in range(8))
+    result = LoadResult("main", "f", "s", records, 8.0, 0.0, 0.0, None, 0.0)
+    pair = Objectives("output_tps", "cached_tps", balance=0.5)
+    for objective, feasible in (
+        (Objective("output_tps"), True),
+        (Objective("output_tps", pair=pair), False),
+        (WEIGHTED, False),
+    ):
+        on = LevelLoad((TTFT,), PUBLISHED, settles=False, objective=objective)
+        on.take(result, None)
+        assert on.measured(space.loads).feasible is feasible
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> SearchSpace:
+    return parse_space(filled(""), tmp_path / "space.yaml")
 
 
 def test_an_open_loop_is_judged_from_when_its_requests_were_due() -> None:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import pytest
 
 from tests.memory.checkpoints import facts
 from tuner.build import Engine, load_recipe
 from tuner.build.engine import Fingerprint
+from tuner.build.recipe import Container
 from tuner.memory.bound import Capacity
 from tuner.memory.estimate import Start, expect, fit, observed_peak
 from tuner.spec.deployment import Deployment
@@ -16,6 +18,7 @@ from tuner.spec.limits import Amount
 from tuner.store.ledger import Ledger
 from tuner.store.rows import Event, Origin, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry.samples import DeviceInfo
 from tuner.trial.context import Study
 from tuner.trial.margins import Margins
 
@@ -31,11 +34,16 @@ def made_by(recipe: str, vllm: str | None) -> Engine:
                   container=spec.container, kv_cache=spec.kv_cache)  # fmt: skip
 
 
-def margins(devices: tuple[object, ...] = ()) -> Margins:
+def margins(devices: tuple[object, ...] = (), gpus: Literal["none", "all"] = "none") -> Margins:
     host = Amount(share=0.5)
+    engine = replace(made_by("existing", vllm=None), container=Container(gpus=gpus))
     study = SimpleNamespace(
-        hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB),
-        space=SimpleNamespace(memory=SimpleNamespace(host=host)),
+        hardware=SimpleNamespace(devices=devices, memory_total=20 * GIB, worker_memory=None),
+        space=SimpleNamespace(
+            memory=SimpleNamespace(host=host), engine=SimpleNamespace(launch="process")
+        ),
+        engines={"cpu": engine},
+        device_env={},
     )
     return Margins(cast(Study, study))
 
@@ -52,6 +60,10 @@ DEPLOYMENT: dict[str, Any] = {
     "image": None,
     "version": None,
 }
+
+
+MINE = Deployment.from_json(DEPLOYMENT)
+GPU = DeviceInfo(0, "GPU-0", None, "Card", 32 * GIB)
 
 
 class Counting(Ledger):
@@ -101,13 +113,8 @@ def test_starts_of_told_trials_are_read_once(
     with Counting(tmp_path / "state", write=True) as ledger:
         row = ledger.create_study(name="one", fingerprint="f", space="", origin="")
         found = margins()
-        engine = made_by("existing", vllm=None)
-        found.study.__dict__.update(
-            ledger=ledger, row=row, engines={"cpu": engine}, models={"m": tmp_path}, model_facts={}
-        )
-        found.study.hardware.__dict__["worker_memory"] = None
-        found.study.space.__dict__["engine"] = SimpleNamespace(launch="process")
-        mine = Deployment.from_json(DEPLOYMENT)
+        found.study.__dict__.update(ledger=ledger, row=row, models={"m": tmp_path}, model_facts={})
+        mine = MINE
         assert found.violation(mine) is None
         for number in range(12):
             trial = started(ledger, row.id, number, "m" if number % 3 else "other")
@@ -137,16 +144,34 @@ def seen(high: float | None, name: str = "tree_pss") -> dict[str, Any]:
     ("held", "violation"), [(0, -1.0), (2.5, -0.75), (9.9, -0.01), (10, 0.0), (12, 0.0)]
 )
 def test_what_was_held_is_a_share_of_the_limit(held: float, violation: float) -> None:
-    assert margins().measured(seen(held)) == pytest.approx(violation)
+    assert margins().measured(seen(held), MINE) == pytest.approx(violation)
 
 
 def test_resident_pages_serve_where_shares_were_not_read() -> None:
-    assert margins().measured(seen(5, "tree_rss")) == pytest.approx(-0.5)
+    assert margins().measured(seen(5, "tree_rss"), MINE) == pytest.approx(-0.5)
 
 
 def test_nothing_is_measured_where_nobody_looked_or_devices_are_what_counts() -> None:
-    assert margins().measured(seen(None)) is None
-    assert margins(devices=("GPU-0",)).measured(seen(5)) is None
+    assert margins().measured(seen(None), MINE) is None
+    assert margins((GPU,), "all").measured(seen(5), MINE) is None
+
+
+def test_an_engine_of_the_host_is_one_also_where_there_are_devices() -> None:
+    found = margins((GPU,))
+    asked = Deployment.from_json({**DEPLOYMENT, "env": {"VLLM_CPU_KVCACHE_SPACE": "4"}})
+    request = found.request(asked)
+    assert (request.device, request.kv_bytes) == ("cpu", 4 * GIB)
+    assert found.capacity(asked).device_bytes is None
+    assert found.measured(seen(5), asked) == pytest.approx(-0.5)
+    assert margins((GPU,), "all").request(asked).device == "gpu"
+
+
+def test_the_capacity_is_that_of_the_devices_that_the_engine_sees() -> None:
+    small = DeviceInfo(1, "GPU-1", None, "Card", 8 * GIB)
+    found = margins((GPU, small), "all")
+    assert found.capacity(MINE).device_bytes == 8 * GIB
+    hidden = Deployment.from_json({**DEPLOYMENT, "env": {"CUDA_VISIBLE_DEVICES": "0"}})
+    assert found.capacity(hidden).device_bytes == 32 * GIB
 
 
 TARGET = facts("qwen36_35b_a3b")

@@ -137,3 +137,27 @@ def rows_below(report: str, heading: str) -> list[list[str]]:
     first = next(i for i, line in enumerate(lines) if line.startswith("|--")) + 1
     rows = itertools.takewhile(lambda line: line.startswith("|"), lines[first:])
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_a_baseline_of_which_no_request_keeps_its_limits_is_said_at_once(tmp_path: Path) -> None:
+    score = {
+        "objective": "goodput_rps",
+        "limits": {"ttft_s": 1e-6},
+        "gates": {**OFF, "success_rate": 1.0, "weighted": "off"},
+    }
+    made = World(tmp_path, {"score": score, "budget": {"trials": 2}}).make()
+    heard: list[str] = []
+    with Ledger(made.state, write=True) as ledger:
+        row = enter_study(ledger, load_space(made.space), made.space)
+        decision = work(
+            ledger,
+            row,
+            watchers=[lambda what: heard.append(str(what.data.get("text", "")))],
+            wishes=Wishes(),
+        )
+        trials = ledger.trials(row.id)
+    assert [t.score for t in trials] == [0.0, 0.0]
+    assert all(t.feasible for t in trials)  # a score is no gate
+    assert decision is not None
+    assert not decision.clear
+    assert sum("the baseline scores 0" in text for text in heard) == 1

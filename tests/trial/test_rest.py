@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,14 +12,17 @@ import pytest
 
 from tests.fakes.devices import GIB, MIB, TOTAL, FakeCards, draining, steady
 from tests.fakes.world import World
-from tuner.errors import Quarantined, ResidueFound, TelemetryLost
+from tuner.errors import NeedsMending, NothingFeasible, Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
 from tuner.launch.readiness import Waited, await_ready
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
-from tuner.store.rows import BaselineRow
+from tuner.store.rows import BaselineRow, TrialRow
 from tuner.store.stages import Stage
+from tuner.telemetry import kernel_log
 from tuner.telemetry.detect import Detection
+from tuner.telemetry.samples import DeviceInfo
+from tuner.telemetry.watch import read_samples
 from tuner.trial import rest as module
 from tuner.trial import runner, session
 from tuner.trial.entry import enter_study
@@ -30,6 +34,7 @@ from tuner.trial.wishes import Wishes
 
 FAST = Pace(patience=0.3, step=0.01, answer=5.0)
 IDLE = 257 * MIB
+SICK = "sick_device"
 
 
 @pytest.fixture
@@ -223,6 +228,82 @@ def test_a_study_whose_device_keeps_its_memory_stops_and_loses_nothing(
         assert second.stage is Stage.TOLD
 
 
+def measured(world: World, cards: FakeCards, monkeypatch: pytest.MonkeyPatch) -> TrialRow:
+    """The one trial of a study that sees the first card alone."""
+    world = replace(world, changes={"budget": {"trials": 1}})
+    replace(world, recipe_env={"CUDA_VISIBLE_DEVICES": "0"}).make()
+    with contextlib.suppress(NothingFeasible):
+        run(world, cards, monkeypatch)
+    with Ledger(world.state, write=False) as ledger:
+        return ledger.trials(1)[0]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_strangers_full_card_says_nothing_of_a_trial(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = measured(world, FakeCards(steady(IDLE), steady(TOTAL - MIB)), monkeypatch)
+    assert trial.feasible
+    (kept,) = world.state.rglob("telemetry.jsonl")
+    assert {d.key for sample in read_samples(kept) for d in sample.devices or ()} == {"GPU-0"}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_card_that_was_nearly_full_before_the_load_began_is_below_the_floor(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_of_the_watch = 4  # after those that look whether the card is at rest
+    cards = FakeCards(lambda at: TOTAL - 100 * MIB if at == first_of_the_watch else IDLE)
+    trial = measured(world, cards, monkeypatch)
+    assert (trial.verdict, trial.feasible) == ("healthy", False)
+    assert trial.metrics is not None
+    assert "GPU-0: 100.0 MiB free at the worst moment" in trial.metrics["memory_floor"][0]
+
+
+class OnBus(FakeCards):
+    """Cards whose PCI addresses are known."""
+
+    def devices(self) -> list[DeviceInfo]:
+        return [replace(d, bus_id=f"00000000:{0x3B + d.index:x}:00.0") for d in super().devices()]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
+def test_a_device_that_falls_ill_under_load_stops_the_study_with_its_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    said = tmp_path / "kmsg"
+    said.touch()
+    monkeypatch.setattr(kernel_log, "KMSG", said)
+
+    def break_down(what: Happening) -> None:
+        if what.kind == "stage" and what.data["stage"] == "measured":
+            said.write_text("4,9,9,-;NVRM: Xid (PCI:0000:3b:00): 48, pid=7, DBE\n")
+
+    cards = OnBus(steady(IDLE))
+    why = r"(?s)stops at trial 0, sick_device.*Xid 48: double-bit memory error.*tuner resume fake"
+    with pytest.raises(NeedsMending, match=why):
+        run(world, cards, monkeypatch, break_down)
+    with Ledger(world.state, write=True) as ledger:
+        (trial,) = ledger.trials(1)
+        assert (trial.stage, trial.verdict, trial.feasible) == (Stage.VERIFIED, SICK, False)
+        assert trial.value is None  # nothing was learned of its point
+        assert ledger.study("fake").status == "failed"
+        assert "Xid 48" in ledger.quarantined()["GPU-0"]
+    with pytest.raises(Quarantined, match="Xid 48"):
+        run(world, cards, monkeypatch)
+    with Ledger(world.state, write=True) as ledger:
+        ledger.release("GPU-0")
+    run(world, cards, monkeypatch)
+    with Ledger(world.state, write=False) as ledger:
+        trial = ledger.trials(1)[0]
+        assert (trial.stage, trial.verdict, trial.attempt) == (Stage.TOLD, "healthy", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("engines")
 def test_a_study_that_finds_a_sick_card_says_so_and_starts_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

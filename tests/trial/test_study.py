@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.fakes.world import ENGINE, World
-from tuner.errors import NothingFeasible, StudyConflict, TunerError
+from tuner.errors import NeedsMending, NothingFeasible, StudyConflict, TunerError
 from tuner.export import computility
 from tuner.spec import load_space
 from tuner.store.ledger import Ledger
@@ -20,6 +20,7 @@ from tuner.store.stages import Stage
 from tuner.trial.deliver import deliver
 from tuner.trial.entry import enter_study
 from tuner.trial.events import Happening
+from tuner.trial.retry import MAX_STOPS
 from tuner.trial.session import work
 from tuner.trial.telling import loads_of
 from tuner.trial.wishes import Wishes
@@ -198,6 +199,49 @@ def test_a_baseline_that_does_not_run_ends_the_study_with_its_reason(tmp_path: P
         TunerError, match=r"(?s)the baseline does not run: engine_crash.*tuner show fake 0"
     ):
         run(World(tmp_path, fake=("segfault",)).make())
+
+
+DISK = ",".join(f"0001/attempt-{n}" for n in (1, 2))
+
+
+def test_a_full_disk_stops_the_study_and_its_point_runs_again_when_there_is_room(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, {"budget": {"trials": 3}}, recipe_env={"FAKE_DISK_FULL": DISK}).make()
+    heard: list[Happening] = []
+    why = r"(?s)stops at trial 1, host_trouble: .*No space left.*tuner resume fake"
+    with pytest.raises(NeedsMending, match=why):
+        run(world, heard=heard)
+    assert [w.data["verdict"] for w in heard if w.kind == "retry"] == ["host_trouble"]
+    with Ledger(world.state, write=False) as ledger:
+        first, second = ledger.trials(1)  # and no third was started
+        assert (first.stage, second.stage, second.attempt) == (Stage.TOLD, Stage.VERIFIED, 2)
+        assert "No space left" in (ledger.study("fake").reason or "")
+    trials = run(world)
+    assert [t.stage for t in trials] == [Stage.TOLD] * 3
+    assert (trials[1].params, trials[1].attempt) == (second.params, 3)
+    assert trials[1].verdict == "healthy"
+
+
+def test_a_point_that_only_stops_the_study_is_passed_over_in_the_end(tmp_path: Path) -> None:
+    never = ",".join(f"0001/attempt-{n}" for n in range(1, 9))
+    world = World(tmp_path, {"budget": {"trials": 3}}, recipe_env={"FAKE_DISK_FULL": never}).make()
+    for _ in range(MAX_STOPS):
+        with pytest.raises(NeedsMending):
+            run(world)
+    trials = run(world)
+    assert [t.verdict for t in trials] == ["healthy", "host_trouble", "healthy"]
+    assert (trials[1].value, trials[1].feasible) == (None, False)
+
+
+def test_a_crash_after_cleanups_is_confirmed_before_it_teaches(tmp_path: Path) -> None:
+    env = {
+        "FAKE_PORT_BUSY": "0001/attempt-1,0001/attempt-2",
+        "FAKE_CRASH": "0001/attempt-3",
+    }
+    trials = run(World(tmp_path, recipe_env=env).make())
+    assert (trials[1].verdict, trials[1].attempt) == ("healthy", 4)
+    assert trials[1].feasible
 
 
 def test_nothing_feasible_is_said(tmp_path: Path) -> None:

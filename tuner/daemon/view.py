@@ -96,12 +96,12 @@ class Views:
             ledger.last_event()
         )  # read first: what comes meanwhile is told twice, not never
         found = overview(ledger, row.id)
-        entry = self._entries.get(row.id)
+        entry, space = self._entries.get(row.id), _space(ledger, row)
         ends = ledger.events(row.id, kinds=["study"])
         delivered = ledger.events(row.id, kinds=["delivered"])
         return StudyDetail(
             **self._summary(row, found),
-            **_allowed(ledger, row, entry),
+            **_allowed(space, entry),
             origin=row.origin,
             spent=_spent(ledger, row.id, found),
             search_over=_search_over(ledger, row.id),
@@ -112,7 +112,7 @@ class Views:
             scores=_scores(ledger, row.id),
             current=_current(ledger, row.id, found),
             levels=_levels(ledger, row.id),
-            **_objective(ledger, row),
+            **_objective(ledger, row, space),
             decision=decided(ledger, row),
             delivered=delivered[-1].data if delivered else None,
             exit=ends[-1].data.get("exit") if ends else None,
@@ -147,22 +147,25 @@ def family_of(verdict: str | None, *, score: float | None, feasible: bool | None
     return family(verdict, feasible=feasible if score is not None else None)
 
 
-def _allowed(ledger: Ledger, row: StudyRow, entry: Entry | None) -> dict[str, Any]:
+def _space(ledger: Ledger, row: StudyRow) -> SearchSpace | None:
+    """A study's search space; None where it is older than the form that this tuner reads."""
     try:
-        space: SearchSpace = stored_space(ledger, row)
+        return stored_space(ledger, row)
     except TunerError:
-        # The study is older than the form that this tuner reads; what ran can still be shown.
-        return {"limits": dict(entry.budget) if entry else {}, "repeats": 0}
-    limits = Wishes(budget=dict(entry.budget) if entry else {}).limits(space.budget)
+        return None  # what ran can still be shown
+
+
+def _allowed(space: SearchSpace | None, entry: Entry | None) -> dict[str, Any]:
+    budget = dict(entry.budget) if entry else {}
+    if space is None:
+        return {"limits": budget, "repeats": 0}
+    limits = Wishes(budget=budget).limits(space.budget)
     return {"limits": limits, "repeats": space.search.finalists.least_starts}
 
 
-def _objective(ledger: Ledger, row: StudyRow) -> dict[str, Any]:
+def _objective(ledger: Ledger, row: StudyRow, space: SearchSpace | None) -> dict[str, Any]:
     """What the score is, and the front of two objectives."""
-    try:
-        objective = objective_of(stored_space(ledger, row))
-    except TunerError:  # as above
-        objective = WEIGHTED
+    objective = WEIGHTED if space is None else objective_of(space)
     trials = [] if objective.pair is None else ledger.trials(row.id)
     return {"objective": objective.words, "front": front_of(trials, objective)}
 

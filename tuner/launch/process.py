@@ -259,7 +259,8 @@ class ProcessLaunch:
     def _sweep(self) -> tuple[str, ...]:
         """Remove the engine's shared memory; what cannot be removed is left to be told."""
         identity = self._tree.identity
-        return shm.sweep(identity.shm_before, frozenset(identity.shm_seen))
+        theirs = shm.named_by((identity.pid, *(m.pid for m in identity.members)))
+        return shm.sweep(identity.shm_before, frozenset(identity.shm_seen) | theirs)
 
 
 def _spawn(plan: LaunchPlan, identity: Identity) -> subprocess.Popen[bytes]:

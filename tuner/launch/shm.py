@@ -11,7 +11,12 @@ from pathlib import Path
 
 SHM = Path("/dev/shm")  # noqa: S108 - the folder is the subject
 OURS = re.compile(r"psm_|sem\.mp-|vllm|nccl-")
-"""Names that multiprocessing, vLLM and NCCL give. Any other file may be somebody's data."""
+"""Names that multiprocessing, vLLM and NCCL give. Any other file may be somebody's data, unless the
+engine's own processes were seen to use it or gave it their number."""
+
+_NUMBERED = re.compile(r"(?:torch_|__KMP_REGISTERED_LIB_|(?:sem\.)?loky-)(?P<pid>\d+)(?!\d)")
+"""Names in which PyTorch, OpenMP and loky write their process's number. OpenMP maps its file for a
+moment only, so nobody is ever seen to use it."""
 
 _SETTLE = 2.0
 """Seconds for which a file must stay unmapped before it is taken for left: a neighbour's engine that
@@ -27,17 +32,18 @@ def snapshot() -> tuple[str, ...]:
 
 
 def leftovers(before: tuple[str, ...], seen: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """Files that an engine left: new, ours, of an engine's kind, and mapped by no live process.
+    """Files that an engine left: new, ours, used by it or of an engine's kind, mapped by no live process.
 
     Args:
         before: Names that were there before the engine.
-        seen: Names that the engine's own processes were seen to have mapped. For any other name
-            this waits until it has been unmapped for two seconds.
+        seen: Names that are known for the engine's own, whatever they are called. Any other name
+            must be of an engine's kind, and for it this waits until it has been unmapped for two
+            seconds.
     """
-    found = _candidates(before)
+    found = _candidates(before, seen)
     if doubtful := found - seen:
         time.sleep(_SETTLE)
-        found = (found & seen) | (doubtful & _candidates(before))
+        found = (found & seen) | (doubtful & _candidates(before, seen))
     return tuple(sorted(found))
 
 
@@ -66,8 +72,15 @@ def mapped_by(pids: Iterable[int]) -> frozenset[str]:
     return frozenset(name for name in snapshot() if _inode(name) in used)
 
 
-def _candidates(before: tuple[str, ...]) -> frozenset[str]:
-    fresh = {name for name in set(snapshot()) - set(before) if OURS.match(name)}
+def named_by(pids: Iterable[int]) -> frozenset[str]:
+    """Names in /dev/shm in which a library has written the number of one of these processes."""
+    makers = set(pids)
+    found = ((name, _NUMBERED.match(name)) for name in snapshot())
+    return frozenset(name for name, match in found if match and int(match["pid"]) in makers)
+
+
+def _candidates(before: tuple[str, ...], seen: frozenset[str]) -> frozenset[str]:
+    fresh = {n for n in set(snapshot()) - set(before) if n in seen or OURS.match(n)}
     mine = {name for name in fresh if _uid(name) == os.getuid()}
     if not mine:
         return frozenset()

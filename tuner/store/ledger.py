@@ -291,6 +291,7 @@ class Ledger:
                 # What an attempt found is its own: the next one begins with nothing.
                 columns |= dict.fromkeys(_FOUND)
                 detail = {**(detail or {}), "was": row["verdict"]}
+                detail["retry"] = (trial.judgement or {}).get("retry")
             self._set(db, trial, columns)
             self._append(db, trial.study, trial.number, attempt, stage, detail or {})
             said = {"stage": stage, "attempt": attempt, **(say or {})}

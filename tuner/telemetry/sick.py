@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Sequence
 
-from tuner.telemetry.samples import DeviceSample
+from tuner.telemetry.samples import DeviceSample, normal_bus_id
 
-__all__ = ["TOO_HOT", "sickness", "xid_fault"]
+__all__ = ["TOO_HOT", "Ailing", "sickness", "xid_fault"]
 
 TOO_HOT = 95.0
 """Degrees Celsius from which a card is held to be failing, whatever its maker allows."""
@@ -80,6 +81,30 @@ def sickness(rounds: Sequence[Sequence[DeviceSample]], *, idle: bool = False) ->
     return {key: why for key, why in found[-1].items() if all(key in each for each in found)}
 
 
+class Ailing:
+    """Devices that looked sick for several samples on end while something ran on them.
+
+    Args:
+        rounds: How many samples on end make an illness.
+    """
+
+    def __init__(self, rounds: int = 5) -> None:
+        self._rounds = rounds
+        self._last: deque[Sequence[DeviceSample]] = deque(maxlen=rounds)
+        self._found: dict[str, str] = {}
+
+    def add(self, samples: Sequence[DeviceSample]) -> None:
+        """Take one sample of all devices."""
+        self._last.append(samples)
+        if len(self._last) == self._rounds:
+            self._found |= sickness(tuple(self._last))
+
+    @property
+    def found(self) -> dict[str, str]:
+        """Key of each device that was sick at some time to the last reason."""
+        return dict(self._found)
+
+
 def _reason(sample: DeviceSample, *, idle: bool) -> str | None:
     for rule in _RULES:
         if why := rule(sample):
@@ -90,13 +115,21 @@ def _reason(sample: DeviceSample, *, idle: bool) -> str | None:
 
 
 def xid_fault(line: str) -> tuple[str, str] | None:
-    """The bus address and the reason in a line of the kernel's log that reports broken hardware."""
+    """The device and the reason in a line of the kernel's log that reports broken hardware.
+
+    Returns:
+        The PCI address without the function, with an eight-digit domain (``00000000:3b:00``), and
+        the reason; None for every other line.
+    """
     found = _XID.search(line)
     if found is None:
         return None
     number = int(found["number"])
     what = _HARDWARE_XIDS.get(number)
-    return None if what is None else (found["bus"], f"Xid {number}: {what}")
+    bus = normal_bus_id(f"{found['bus'].rstrip(':').partition('.')[0]}.0")
+    if what is None or bus is None:
+        return None
+    return bus.removesuffix(".0"), f"Xid {number}: {what}"
 
 
 def _say(value: float | None, unit: str) -> str:

@@ -118,7 +118,7 @@ class Climbing:
         self._heard = 0  # up to this event all are known
         self._candidates = 0
         self._found: dict[tuple[int, int], list[dict[str, Any]]] = {}
-        self._values: dict[tuple[int, str], float | None] = {}
+        self._values: dict[tuple[int, str], Came] = {}
         self._seconds: dict[str, list[float]] = {}
         self._held: dict[str, int] = {}
 
@@ -178,7 +178,7 @@ class Climbing:
 
     def _learn(self, trial: TrialRow, point: str, level: str, came: Came, seconds: float) -> None:
         self._climb = self._climb.record(point, level, came.value, feasible=came.feasible)
-        self._values[(trial.number, level)] = came.value
+        self._values[(trial.number, level)] = came
         self._seconds.setdefault(level, []).append(seconds)
 
     @property
@@ -256,10 +256,13 @@ class Climbing:
     def value(self, trial: TrialRow) -> float | None:
         """What a trial came to on the level that the sampler learns from: 0 where it failed there.
 
+        So where it failed a gate there and went no further: no later gates say that it is no good.
         None where it was not measured on that level.
         """
-        place = (trial.number, self.entry)
-        return self._values[place] or 0.0 if place in self._values else None
+        came = self._values.get((trial.number, self.entry))
+        if came is None:
+            return None
+        return 0.0 if trial.verdict == HELD and not came.feasible else came.value or 0.0
 
     def next_up(self, trials: list[TrialRow]) -> TrialRow | None:
         """A held trial whose point is to climb now, in turns with new points; None where none is.

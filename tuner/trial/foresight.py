@@ -13,7 +13,7 @@ from tuner.trial.judgement import judgement_json
 from tuner.trial.margins import Margins
 from tuner.trial.origin import own_package, words
 from tuner.trial.starting import model_path, preflight
-from tuner.verdict import Evidence, ExitFacts, TrialStage, Verdict, judge, read_log
+from tuner.verdict import Evidence, ExitFacts, Retry, TrialStage, Verdict, judge, read_log
 
 _WORDS = {
     Place.DEVICE: (Verdict.DEVICE_OOM_LOAD, "its memory cannot fit on a device"),
@@ -52,7 +52,7 @@ class Foresight:
     def _memory(self, deployment: Deployment) -> dict[str, Any] | None:
         request = self._margins.request(deployment)
         bound = lower_bound(self._margins.facts(deployment), request)
-        margin = fits(bound, self._margins.capacity())
+        margin = fits(bound, self._margins.capacity(deployment))
         return None if margin is None or margin.ok else _too_large(margin, request)
 
     # --- the engine's word -----------------------------------------------------------------------
@@ -74,7 +74,10 @@ class Foresight:
         log = read_log([f"{line}\n" for line in lines])
         found = judge(Evidence(log=log, exit=ExitFacts(status=1), stage=TrialStage.STARTING))
         # Words that no rule knows are no reason: the start itself will tell.
-        return judgement_json(found) if found.teaches else None
+        if not found.teaches:
+            return None
+        # Nothing was started that could have failed by chance: asked again it would say the same.
+        return {**judgement_json(found), "retry": str(Retry.NONE)}
 
     def _tell_package(self, name: str, asker: Preflight) -> None:
         """Say where an engine's package is imported from and keep it, once; refuse a foreign one."""

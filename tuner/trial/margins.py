@@ -21,6 +21,7 @@ from tuner.store.rows import TrialRow
 from tuner.store.stages import Stage
 from tuner.trial.context import Study
 from tuner.trial.environment import environment
+from tuner.trial.placing import devices_of, on_devices
 
 CONSTRAINT = "memory"
 
@@ -45,11 +46,17 @@ class Margins:
         return parse_request(
             deployment.argv,
             environment(dict(engine.env), deployment),
-            device="gpu" if self.study.hardware.devices else "cpu",
+            device="gpu" if self.on_devices(deployment) else "cpu",
             generation=engine.kv_cache.generation,
             version=engine.fingerprint.vllm,
             all_layers_cached=engine.kv_cache.layers == "all",
             cpu_flags=engine.fingerprint.cpu_features,
+        )
+
+    def on_devices(self, deployment: Deployment) -> bool:
+        """Whether what a deployment's engine may run on is a device, and not the host."""
+        return on_devices(self.study.engines[deployment.engine]) and bool(
+            self.study.hardware.devices
         )
 
     def facts(self, deployment: Deployment) -> ModelFacts:
@@ -59,10 +66,10 @@ class Margins:
             known[deployment.model] = read_model(self.study.models[deployment.model])
         return known[deployment.model]
 
-    def capacity(self) -> Capacity:
-        """What the machine has; a container's limit is all the host memory that its engine sees."""
+    def capacity(self, deployment: Deployment) -> Capacity:
+        """What the machine has for an engine; a container's limit is all the host memory that it sees."""
         hardware = self.study.hardware
-        devices = [d.memory_total for d in hardware.devices if d.memory_total]
+        devices = [d.memory_total for d in devices_of(self.study, deployment) if d.memory_total]
         node, host = hardware.worker_memory, hardware.memory_total
         if self.study.space.engine.launch == "docker":
             host = min(host, self._limit)
@@ -78,25 +85,28 @@ class Margins:
         if not starts:
             return None
         facts = self.facts(deployment)
-        found = expect(facts, self.request(deployment), fit(facts, starts), self._allowed())
+        found = expect(
+            facts, self.request(deployment), fit(facts, starts), self._allowed(deployment)
+        )
         return None if found is None else _bounded(-found.relative)
 
-    def measured(self, watched: dict[str, Any]) -> float | None:
+    def measured(self, watched: dict[str, Any], deployment: Deployment) -> float | None:
         """The violation that was measured on the host, in shares of the memory: at most 0.
 
-        None where engines run on devices, or where nobody saw what the processes held.
+        None where the engine runs on devices, or where nobody saw what the processes held.
 
         Args:
             watched: What was seen while the load ran.
+            deployment: What ran.
         """
         tree = watched["tree_pss"] or watched["tree_rss"]
-        if self.study.hardware.devices or tree is None:
+        if self.on_devices(deployment) or tree is None:
             return None
         return min(0.0, _bounded(tree["high"] / self._limit - 1))
 
-    def _allowed(self) -> Capacity:
+    def _allowed(self, deployment: Deployment) -> Capacity:
         """The capacity with the search space's own limit on the host."""
-        found = self.capacity()
+        found = self.capacity(deployment)
         return Capacity(found.device_bytes, found.node_bytes, self._limit)
 
     @property
@@ -148,7 +158,7 @@ class Margins:
         tree = watched["tree_pss"] or watched["tree_rss"]
         return Start(
             request=self.request(deployment),
-            device_bytes=self.capacity().device_bytes,
+            device_bytes=self.capacity(deployment).device_bytes,
             weights_bytes=said.get("weights_bytes"),
             blocks=said.get("gpu_blocks"),
             kv_tokens=said.get("kv_tokens"),
@@ -158,7 +168,11 @@ class Margins:
         )
 
     def floor(self, watched: dict[str, Any]) -> Floor:
-        """Whether every device kept the free memory that the search space asks for."""
+        """Whether every device kept the free memory that the search space asks for.
+
+        Args:
+            watched: What was seen of the trial's devices, from its start to the end of its load.
+        """
         devices = [
             Least(d["key"], d.get("least_free"), d.get("memory_total")) for d in watched["devices"]
         ]

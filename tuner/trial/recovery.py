@@ -14,7 +14,15 @@ from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import RECOVERY, Stage, is_running
 from tuner.trial.entry import study_folder
 from tuner.trial.rest import HOST
-from tuner.trial.retry import INTERRUPTED, INTERRUPTION, again, measured, unfinished
+from tuner.trial.retry import (
+    INTERRUPTED,
+    INTERRUPTION,
+    STOPPED,
+    again,
+    measured,
+    stops,
+    unfinished,
+)
 
 
 def end_leftovers(
@@ -109,7 +117,8 @@ def settle(ledger: Ledger, study: int) -> list[TrialRow]:
 
     A trial that was measured keeps what was measured. One that was interrupted before is planned
     again, with the same point; its engine is gone by now. One whose verdict calls for another
-    start is planned again too, as the tuner that was killed would have done.
+    start is planned again too, as the tuner that was killed would have done; so is one that stopped
+    the study until somebody mends what ended it.
 
     Returns:
         Trials that are to be run, in the order of their numbers.
@@ -134,7 +143,8 @@ def _settle(ledger: Ledger, trial: TrialRow) -> TrialRow:
         return trial
     steps = ledger.transitions(trial.study, trial.number)
     if unfinished(trial, steps) or again(trial, steps):
-        return ledger.advance(trial, Stage.PLANNED, detail={"by": RECOVERY})
+        stopped = {STOPPED: True} if stops(trial, steps) else {}
+        return ledger.advance(trial, Stage.PLANNED, detail={"by": RECOVERY, **stopped})
     return trial
 
 

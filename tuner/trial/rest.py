@@ -7,19 +7,20 @@ back there. A device that is not is put in quarantine; what cannot be read count
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from tuner.build import Engine
 from tuner.errors import Quarantined, ResidueFound, TelemetryLost
 from tuner.launch.identity import boot_id
 from tuner.quantity import format_bytes
+from tuner.spec.deployment import Deployment
 from tuner.store.ledger import Ledger
 from tuner.store.rows import BaselineRow, TrialRow
 from tuner.telemetry.baseline import Baseline, DeviceBaseline, Return, idle_baseline, is_back
-from tuner.telemetry.detect import visible
 from tuner.telemetry.samples import DeviceInfo, DeviceSource
 from tuner.telemetry.sick import sickness
+from tuner.trial.context import Study
+from tuner.trial.placing import devices_of, on_devices
 from tuner.trial.sampling import Pace, Rounds, Sampling
 from tuner.verdict import DeviceFacts
 
@@ -221,27 +222,19 @@ def known_baseline(ledger: Ledger, devices: Sequence[DeviceInfo]) -> Baseline:
     )
 
 
-def used_devices(
-    engine: Engine, devices: Sequence[DeviceInfo], env: Mapping[str, str]
-) -> tuple[DeviceInfo, ...]:
-    """The devices that an engine will use.
-
-    Args:
-        engine: The engine; its recipe says whether it runs on devices at all.
-        devices: Those that it may use.
-        env: Its environment, which may hide some.
+def used_devices(study: Study, deployment: Deployment) -> tuple[DeviceInfo, ...]:
+    """The devices that a deployment's engine will use.
 
     Raises:
-        TelemetryLost: When the machine has devices and no driver shows them.
+        TelemetryLost: When it runs on devices, the machine has some and no driver shows them.
     """
-    if engine.container.gpus == "none" and not engine.container.devices:
-        return ()
-    if not devices and (nodes := device_nodes()):
+    shown = study.hardware.devices
+    if on_devices(study.engines[deployment.engine]) and not shown and (nodes := device_nodes()):
         raise TelemetryLost(
             f"the machine has {', '.join(nodes)}, but no driver says what they hold, so nothing is "
             "started on them; `tuner doctor` says more"
         )
-    return tuple(visible(list(devices), env))
+    return devices_of(study, deployment)
 
 
 def device_nodes() -> tuple[str, ...]:

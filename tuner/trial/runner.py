@@ -6,7 +6,7 @@ stopped, the proof is taken and the reason is kept; only then may the next engin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,13 +25,14 @@ from tuner.trial.climbing import HELD
 from tuner.trial.context import Study
 from tuner.trial.counted import COUNTS, as_json
 from tuner.trial.early import CLEARLY_WORSE
-from tuner.trial.environment import environment
 from tuner.trial.evidence import Ending, judge_ending
 from tuner.trial.exercise import read_exercise
+from tuner.trial.illness import Illness
 from tuner.trial.judgement import judgement_json
 from tuner.trial.loads import Loads
 from tuner.trial.margins import CONSTRAINT, Margins
 from tuner.trial.outcome import Measured
+from tuner.trial.placing import Only
 from tuner.trial.probing import Probing
 from tuner.trial.profiled import step_profile
 from tuner.trial.pulse import DeviceWork, Pulse
@@ -56,6 +57,7 @@ class _Live:
     ending: Ending = field(default_factory=Ending)
     devices: tuple[DeviceInfo, ...] = ()
     devices_before: tuple[DeviceFacts, ...] = ()
+    illness: Illness = field(default_factory=lambda: Illness(()))
 
     @property
     def failed(self) -> bool:
@@ -131,26 +133,41 @@ class TrialRunner:
         launch = study.launcher.start(plan, intent)
         with stopped_on_failure(launch):
             study.ledger.launch_seen(launch_id, launch.identity())
+            illness = Illness(devices)
             work = DeviceWork(device.key for device in devices)
-            watch = self._watch(trial, plan, launch, work)
-        return _Live(trial, launch, launch_id, watch, work, devices=devices, devices_before=before)
+            watch = self._watch(trial, plan, launch, devices, (illness.hear, work.note))
+        return _Live(
+            trial,
+            launch,
+            launch_id,
+            watch,
+            work,
+            devices=devices,
+            devices_before=before,
+            illness=illness,
+        )
 
     def _devices(self, trial: TrialRow) -> tuple[DeviceInfo, ...]:
         """The devices that the trial's engine will use."""
-        study, deployment = self._study, Deployment.from_json(trial.deployment)
-        engine = study.engines[deployment.engine]
-        env = {**environment(dict(engine.env), deployment), **study.device_env}
-        return used_devices(engine, study.hardware.devices, env)
+        return used_devices(self._study, Deployment.from_json(trial.deployment))
 
-    def _watch(self, trial: TrialRow, plan: LaunchPlan, launch: Launch, work: DeviceWork) -> Watch:
+    def _watch(
+        self,
+        trial: TrialRow,
+        plan: LaunchPlan,
+        launch: Launch,
+        devices: Sequence[DeviceInfo],
+        hearers: Sequence[Callable[[Sample], None]],
+    ) -> Watch:
         study = self._study
 
         def seen(sample: Sample) -> None:
-            work.note(sample)
+            for hear in hearers:
+                hear(sample)
             study.voice.say("sample", trial.number, **sample.as_json())
 
         watch = Watch(
-            study.devices,
+            Only(study.devices, frozenset(d.key for d in devices)),
             path=plan.folder / "telemetry.jsonl",
             rate=1.0,
             on_sample=seen,
@@ -189,7 +206,6 @@ class TrialRunner:
         study.ledger.launch_seen(live.launch_id, live.launch.identity())
         if waited.ended is not Ended.READY:
             live.ending = Ending.of_wait(waited, live.ending.kills_before)
-            live.ending.devices = live.devices_before
             return
         for pid in live.launch.pids():
             live.watch.follow(pid)
@@ -244,8 +260,9 @@ class TrialRunner:
     def _measured(
         self, live: _Live, measured: Measured, watched: dict[str, Any], after: dict[str, Any] | None
     ) -> None:
-        floor = self._margins.floor(watched)
-        host = self._margins.measured(watched)
+        # The floor counts wherever the engine was: also where it came up, was probed and warmed.
+        floor = self._margins.floor(live.watch.summary().as_json())
+        host = self._margins.measured(watched, Deployment.from_json(live.trial.deployment))
         memory = (-1.0 if host is None else host) if floor.relative is None else -floor.relative
         live.trial = self._advance(
             live.trial,
@@ -278,23 +295,40 @@ class TrialRunner:
             starting = live.ending.stage is TrialStage.STARTING
             proof = live.launch.stop(at_once=starting or live.ending.hung)
         live.watch.stop()
+        live.ending.devices = live.illness.conclude(live.devices_before)
         judgement = judge_ending(live.ending, live.launch)
         if not proof.gone:
             self._quarantine(live, proof)
         scrub(study.trial_folder(live.trial.number, live.trial.attempt), study.ledger.redact)
         study.ledger.launch_over(live.launch_id, "gone", asdict(proof))
-        self._prove_back(live)
-        return self._advance(
+        pairs = list(zip(live.devices, live.ending.devices, strict=False))
+        sick = {device.key: facts for device, facts in pairs if facts.sick}
+        if not sick:
+            self._prove_back(live, live.devices)
+        trial = self._advance(
             live.trial,
             Stage.VERIFIED,
             {"ladder": list(proof.ladder)},
             **verdict_of(live.trial, live.ending, judgement),
         )
+        if sick:
+            # What it came to on such a device is known before anything stops the study.
+            self._refuse_sick(live, sick)
+            self._prove_back(live, [d for d in live.devices if d.key not in sick])
+        return trial
 
-    def _prove_back(self, live: _Live) -> None:
+    def _refuse_sick(self, live: _Live, sick: Mapping[str, DeviceFacts]) -> None:
+        """Put devices that fell ill in quarantine: no other study is to start on them either."""
+        trial, ledger = live.trial, self._study.ledger
+        with self._telling(trial):
+            for key, facts in sick.items():
+                reason = f"{facts.name} is sick: {'; '.join(facts.sick)}"
+                ledger.quarantine(key, reason, study=trial.study, number=trial.number)
+
+    def _prove_back(self, live: _Live, devices: Sequence[DeviceInfo]) -> None:
         who = f"trial {live.trial.number} of study {self._study.row.name}"
         with self._telling(live.trial):
-            self._rest.prove_back(live.devices, who, trial=live.trial)
+            self._rest.prove_back(devices, who, trial=live.trial)
 
     @contextmanager
     def _telling(self, trial: TrialRow) -> Iterator[None]:

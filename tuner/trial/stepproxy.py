@@ -32,6 +32,7 @@ from tuner.spec.flags import STEP_FLAG, STEP_RECORDS, own_records
 from tuner.store.rows import TrialRow
 from tuner.trial.context import Study
 from tuner.trial.lengths import keep, recalled
+from tuner.trial.placing import on_devices
 
 VERSION = "steps-3"
 """The proxy's name and version: another one has its trust to earn anew."""
@@ -159,6 +160,10 @@ class StepProxy:
         block = next((int(m[1]) for line in lines if (m := _BLOCK.search(line))), None)
         return _Engine(lines, _Pool(int(pool), block))
 
+    def _on_devices(self, deployment: Deployment) -> bool:
+        study = self.study
+        return on_devices(study.engines[deployment.engine]) and bool(study.hardware.devices)
+
     def _recorded(self, trial: TrialRow, deployment: Deployment) -> list[StepRecord]:
         """The steps that a trial's engine wrote down; none where it wrote none that can be read."""
         file = _records(deployment)
@@ -202,7 +207,7 @@ class StepProxy:
         seqs, tokens = _number(argv, _SEQS), _number(argv, _TOKENS)
         if seqs is None or tokens is None:
             return f"{_SEQS if seqs is None else _TOKENS} is left to the engine"
-        unit = _number(argv, "--block-size") or (16 if self.study.hardware.devices else 128)
+        unit = _number(argv, "--block-size") or (16 if self._on_devices(deployment) else 128)
         block = pool.block or unit
         return Candidate(
             self._setting(deployment),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tuner.errors import NothingFeasible, TunerError
+from tuner.errors import NeedsMending, NothingFeasible, TunerError
 from tuner.search.keys import key
 from tuner.search.sampler import Sampler, Told
 from tuner.spec import (
@@ -24,7 +24,7 @@ from tuner.spec.deployment import Deployment
 from tuner.spec.levels import REAL
 from tuner.store.history import set_aside
 from tuner.store.ledger import Said
-from tuner.store.rows import ON_PURPOSE, Origin, TrialRow
+from tuner.store.rows import ON_PURPOSE, Origin, Transition, TrialRow
 from tuner.store.stages import Stage, is_running
 from tuner.trial.budget import Spending
 from tuner.trial.climbing import HELD, Climbing
@@ -40,7 +40,7 @@ from tuner.trial.ordering import Ordering
 from tuner.trial.outcome import failed_constraints, level_weights, unjudged_constraints
 from tuner.trial.recovery import settle, unsettled
 from tuner.trial.repeats import baseline_repeats
-from tuner.trial.retry import CANCELLED
+from tuner.trial.retry import CANCELLED, stops, teaches
 from tuner.trial.runnable import hindrance
 from tuner.trial.runner import TrialRunner
 from tuner.trial.scrub import scrub
@@ -111,6 +111,7 @@ class StudyRunner:
 
         Raises:
             NothingFeasible: When no trial passed the gates.
+            NeedsMending: When no engine can run until a person has mended something.
             TunerError: When the baseline itself does not run.
         """
         try:
@@ -361,9 +362,15 @@ class StudyRunner:
         if trial.verdict == CANCELLED and self._study.cancelled.is_set():
             trial = self._study.ledger.advance(trial, Stage.PLANNED)
         if trial.stage is not Stage.PLANNED:
+            if stops(trial, self._steps(trial)):
+                # Not told: nothing is known of its point, and it runs again once that is mended.
+                raise NeedsMending(_to_mend(self._study.row.name, trial))
             self._tell(trial)
         if trial.number not in self._known.searched():
             self._beside += time.monotonic() - began
+
+    def _steps(self, trial: TrialRow) -> list[Transition]:
+        return self._study.ledger.transitions(trial.study, trial.number)
 
     def _tell(self, trial: TrialRow) -> None:
         """Tell a verified trial: to the ledger, and where it teaches to the sampler. Once."""
@@ -423,7 +430,7 @@ class StudyRunner:
                 "value": trial.score if trial.score is not None else 0.0,
                 "constraints": self._with_margin(trial.constraints or {}, deployment),
             }
-        if not judgement.get("teaches"):
+        if not teaches(trial, self._steps(trial)):
             return {"feasible": False}
         over = judgement.get("violation") or 1.0
         loads = level_weights(self._study.space)
@@ -456,7 +463,7 @@ class StudyRunner:
         # A margin that is only expected may frighten the sampler away, but it never makes a trial
         # that ran infeasible: it stays at or below 0.
         known = [margin for margin in (expected, seen) if margin is not None]
-        if expected is not None and self._study.hardware.devices:
+        if expected is not None and self._margins.on_devices(deployment):
             known = [
                 expected
             ]  # a pool that takes all it can get leaves as much free at every point
@@ -529,6 +536,18 @@ def _told(trial: TrialRow, value: float | None = None) -> Told | None:
         value or 0.0,
         trial.constraints or {},
         ended_early=trial.verdict == CLEARLY_WORSE and not of_level,
+    )
+
+
+def _to_mend(study: str, trial: TrialRow) -> str:
+    """What a person is told who has to mend something before any engine can run."""
+    judgement = trial.judgement or {}
+    proof = "".join(f": {part['text']}" for part in judgement.get("evidence", ())[:1])
+    return (
+        f"the study stops at trial {trial.number}, {trial.verdict}: {judgement.get('title', '')}{proof}\n"
+        f"{judgement.get('advice', '')}\n"
+        f"`tuner show {study} {trial.number}` has the proof; `tuner resume {study}` runs it again "
+        "when that is mended"
     )
 
 

@@ -76,6 +76,7 @@ class Retry(enum.StrEnum):
     AFTER_CLEANUP = "after_cleanup"  # once what was in the way is gone, a bounded number of times
     CONFIRM_ONCE = "confirm_once"  # once, to see whether it was chance; only then it teaches
     STOP_STUDY = "stop_study"  # no point can run until a person mends this
+    CONFIRM_THEN_STOP = "confirm_then_stop"  # the same, once it is known that it was no chance
 
 
 class Role(enum.StrEnum):

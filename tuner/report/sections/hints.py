@@ -90,6 +90,9 @@ def _inert(material: Material) -> Iterator[Words]:
 
 
 def _gains(material: Material) -> Iterator[Words]:
+    """Which phase has most to give to the weighted score; of another objective nobody knows."""
+    if not material.objective.usual:
+        return
     best = material.best
     loads = {} if best is None else material.loads.get(best.number, {})
     for workload, found in loads.items():
