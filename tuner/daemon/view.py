@@ -159,7 +159,7 @@ def _allowed(space: SearchSpace | None, entry: Entry | None) -> dict[str, Any]:
     budget = dict(entry.budget) if entry else {}
     if space is None:
         return {"limits": budget, "repeats": 0}
-    limits = Wishes(budget=budget).limits(space.budget)
+    limits = Wishes(budget={**budget}).limits(space.budget)
     return {"limits": limits, "repeats": space.search.finalists.least_starts}
 
 
