@@ -15,6 +15,8 @@ _RETRY = {
     "none": "",
     "after_cleanup": "Once that is gone, the same configuration may be tried again.",
     "confirm_once": "Seen once, this may be chance: try the same configuration once more.",
+    "confirm_then_stop": "Seen once, this may be chance: try the same configuration once more. Seen "
+    "twice, no configuration can be judged until a person has mended this.",
     "stop_study": "No configuration can be judged until a person has mended this.",
 }
 
