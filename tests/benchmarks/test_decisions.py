@@ -29,6 +29,7 @@ def test_with_the_settings_as_they_come_five_percent_are_found(engine: str) -> N
         seed=1,
     )
     assert found.true >= 0.9
+    assert found.false <= 0.01
     assert found.runs < fixed.runs
 
 
