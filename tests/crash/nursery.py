@@ -15,7 +15,7 @@ from tuner.launch import ports
 from tuner.launch.identity import Identity
 from tuner.launch.residue import find_members
 from tuner.search.keys import key
-from tuner.store import ledger as module
+from tuner.store import parsed
 from tuner.store.ledger import Ledger
 from tuner.store.rows import LaunchRow, TrialRow
 from tuner.store.stages import Stage
@@ -104,7 +104,7 @@ def recorded(state: Path) -> tuple[LaunchRow, ...]:
 def all_launches(ledger: Ledger) -> tuple[LaunchRow, ...]:
     """Every launch of a ledger, those that are over too."""
     rows = ledger.db.rows("SELECT * FROM launches ORDER BY id")
-    return tuple(module._launch(row) for row in rows)
+    return tuple(parsed.launch(row) for row in rows)
 
 
 def alive(launches: tuple[LaunchRow, ...]) -> int:

@@ -56,8 +56,6 @@ def init(
     from tuner.files import write_atomic
     from tuner.memory.config import read_config
     from tuner.spec import parse_space
-    from tuner.telemetry.detect import detect
-    from tuner.telemetry.hardware import detect_hardware
     from tuner.trial.admission import check_targets
     from tuner.trial.draft import Ground, draft
 
@@ -65,11 +63,7 @@ def init(
         raise UserError(
             "this file is there already", file=file, mend="name another, or use --force"
         )
-    source = detect().source
-    try:
-        hardware = detect_hardware(source)
-    finally:
-        source.close()
+    hardware = _hardware()
     name = recipe or ("cuda" if hardware.telemetry == "nvml" else "cpu")
     loaded = load_recipe(name)
     launch = default_launch(loaded)
@@ -97,13 +91,22 @@ def init(
     except OSError as error:
         raise UserError(f"cannot be written: {error.strerror}", file=file) from error
     if not asked:
-        said = (
-            "is not asked"
-            if flags is None
-            else "is not asked, the recipe's own list of flags is taken"
-        )
-        typer.echo(f"the engine {said}; --ask asks it, and builds it first", err=True)
+        listed = "" if flags is None else ", the recipe's own list of flags is taken"
+        said = f"the engine is not asked{listed}; --ask asks it, and builds it first"
+        typer.echo(said, err=True)
     typer.echo(f"{file}: read it, change it, then: tuner validate {file}, tuner run {file}")
+
+
+def _hardware() -> Hardware:
+    """This machine."""
+    from tuner.telemetry.detect import detect
+    from tuner.telemetry.hardware import detect_hardware
+
+    source = detect().source
+    try:
+        return detect_hardware(source)
+    finally:
+        source.close()
 
 
 def _uses_devices(recipe: Recipe, hardware: Hardware) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tuner.errors import LedgerCorrupt, StudyConflict, StudyNotFound
+from tuner.store import parsed
 from tuner.store.database import LEDGER_NAME, Database
 from tuner.store.redact import NOTHING, Redactor
 from tuner.store.rows import (
@@ -127,11 +128,11 @@ class Ledger:
         if row is None:
             known = ", ".join(s.name for s in self.studies()) or "none"
             raise StudyNotFound(f"there is no study named {name!r}", mend=f"studies here: {known}")
-        return _study(row)
+        return parsed.study(row)
 
     def studies(self) -> list[StudyRow]:
         """All studies, the oldest first."""
-        return [_study(row) for row in self._db.rows("SELECT * FROM studies ORDER BY id")]
+        return [parsed.study(row) for row in self._db.rows("SELECT * FROM studies ORDER BY id")]
 
     def set_status(
         self, study: int, status: str, reason: str | None = None, *, exit_code: int | None = None
@@ -304,7 +305,7 @@ class Ledger:
         if unknown:
             raise TypeError(f"not columns of a trial that change: {sorted(unknown)}")
         values = [
-            self._dump(v) if name in _JSON and v is not None else v for name, v in columns.items()
+            self._dump(v) if name in parsed.JSON_COLUMNS and v is not None else v for name, v in columns.items()
         ]
         names = ", ".join(f"{name}=?" for name in columns)
         db.execute(
@@ -347,7 +348,7 @@ class Ledger:
             raise StudyNotFound(
                 f"the study has no trial {number}", mend="`tuner trials` lists those that it has"
             )
-        return _trial(row)
+        return parsed.trial(row)
 
     def trials(
         self,
@@ -372,7 +373,7 @@ class Ledger:
             " AND (NOT ? OR stage<>'told') AND (? OR history IS NULL) ORDER BY number",
             (study, after, unfinished, history),
         )
-        return [_trial(row) for row in rows]
+        return [parsed.trial(row) for row in rows]
 
     def first_of(self, study: int, origin: Origin) -> TrialRow | None:
         """The first trial of a study whose point came from there; None while there is none."""
@@ -381,7 +382,7 @@ class Ledger:
             " ORDER BY number LIMIT 1",
             (study, origin),
         )
-        return None if row is None else _trial(row)
+        return None if row is None else parsed.trial(row)
 
     def transitions(self, study: int, number: int | None = None) -> list[Transition]:
         """The steps of one trial, or of all trials of a study, in the order in which they were taken."""
@@ -389,7 +390,7 @@ class Ledger:
             "SELECT * FROM transitions WHERE study=? AND (? IS NULL OR number=?) ORDER BY id",
             (study, number, number),
         )
-        return [_transition(row) for row in rows]
+        return [parsed.transition(row) for row in rows]
 
     # --- launches --------------------------------------------------------------------------------
 
@@ -437,7 +438,7 @@ class Ledger:
             " AND (? IS NULL OR study=?) ORDER BY id",
             (study, study),
         )
-        return [_launch(row) for row in rows]
+        return [parsed.launch(row) for row in rows]
 
     # --- quarantine and events -------------------------------------------------------------------
 
@@ -563,50 +564,5 @@ _LIGHT = (
     " verdict, NULL AS judgement, NULL AS metrics, score, feasible, constraints, value, created, ended,"
     " history"
 )
-_JSON = {"judgement", "metrics", "constraints"}
-_FOUND = _JSON | {"verdict", "score", "feasible", "value"}
+_FOUND = parsed.JSON_COLUMNS | {"verdict", "score", "feasible", "value"}
 _SETTABLE = _FOUND | {"stage", "attempt", "ended"}
-
-
-def _load(raw: str | None) -> Any:
-    return None if raw is None else json.loads(raw)
-
-
-def _fields(row: sqlite3.Row) -> dict[str, Any]:
-    return {name: row[name] for name in row.keys() if name != "sum"}  # noqa: SIM118 - a Row is no dict
-
-
-def _study(row: sqlite3.Row) -> StudyRow:
-    return StudyRow(**{**_fields(row), "facts": json.loads(row["facts"])})
-
-
-def _trial(row: sqlite3.Row) -> TrialRow:
-    fields = _fields(row)
-    for name in ("params", "assignment", "deployment", *_JSON):
-        fields[name] = _load(fields[name])
-    feasible = None if row["feasible"] is None else bool(row["feasible"])
-    return TrialRow(
-        **{
-            **fields,
-            "origin": Origin(row["origin"]),
-            "stage": Stage(row["stage"]),
-            "feasible": feasible,
-        }
-    )
-
-
-def _transition(row: sqlite3.Row) -> Transition:
-    return Transition(
-        row["number"],
-        row["attempt"],
-        Stage(row["stage"]),
-        row["at"],
-        row["clock"],
-        row["boot"],
-        json.loads(row["detail"]),
-    )
-
-
-def _launch(row: sqlite3.Row) -> LaunchRow:
-    fields = {name: row[name] for name in ("id", "study", "number", "attempt", "kind", "status")}
-    return LaunchRow(**fields, identity=json.loads(row["identity"]), proof=_load(row["proof"]))
