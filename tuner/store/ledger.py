@@ -305,7 +305,8 @@ class Ledger:
         if unknown:
             raise TypeError(f"not columns of a trial that change: {sorted(unknown)}")
         values = [
-            self._dump(v) if name in parsed.JSON_COLUMNS and v is not None else v for name, v in columns.items()
+            self._dump(v) if name in parsed.JSON_COLUMNS and v is not None else v
+            for name, v in columns.items()
         ]
         names = ", ".join(f"{name}=?" for name in columns)
         db.execute(
