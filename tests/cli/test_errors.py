@@ -14,6 +14,7 @@ from tuner.cli import main
 SPACE = (Path(__file__).parents[2] / "search_spaces" / "local_cpu.yaml").read_text()
 
 
+BEFORE_RULES = SPACE[: SPACE.index("rules:")].count("\n")
 RECIPE_CHOICES = """
   which:
     setting: recipe
@@ -43,7 +44,7 @@ def tuner(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
         ),
         (
             SPACE.replace("rules:", RECIPE_CHOICES + "\nrules:"),
-            "space.yaml:78: there is no recipe.yaml in ",
+            f"space.yaml:{BEFORE_RULES + 4}: there is no recipe.yaml in ",
         ),
         (
             SPACE.replace("env: VLLM_CPU_KVCACHE_SPACE", "env: VLLM_CPU_KV_CACHE_SPACE"),
