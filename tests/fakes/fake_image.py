@@ -31,7 +31,8 @@ CMD []
 def fake_image() -> str:
     """The image's name; built once for each content of the fake."""
     wanted = f"setproctitle=={version('setproctitle')}"
-    files = [FAKE, FAKE.with_name("fake_answers.py"), FAKE.with_name("fake_counts.py")]
+    others = ("fake_answers.py", "fake_counts.py", "fake_leaks.py")
+    files = [FAKE, *(FAKE.with_name(name) for name in others)]
     parts = [*(file.read_bytes() for file in files), _DOCKERFILE.encode(), wanted.encode()]
     content = hashlib.sha256(b"".join(parts)).hexdigest()
     name = f"tuner-tests/fake:{content[:12]}"

@@ -13,7 +13,6 @@ import ctypes
 import errno
 import hashlib
 import json
-import mmap
 import os
 import select
 import signal
@@ -27,10 +26,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tests.fakes import fake_answers, fake_counts
+    from tests.fakes import fake_answers, fake_counts, fake_leaks
 else:
     import fake_answers  # stands beside this file, which runs as a script
     import fake_counts
+    import fake_leaks
 
 SWITCHES = set(filter(None, os.environ.get("FAKE", "").split(",")))
 MEMORY_GIB = float(os.environ.get("FAKE_MEMORY_GIB", "8"))
@@ -47,9 +47,6 @@ LINGER_S = float(
 )  # seconds that requests then linger without a token
 FORK = bool(os.environ.get("FAKE_FORK"))
 """Whether the core and the worker are forks: the same processes, without the time that programs take."""
-
-
-HELD: list[mmap.mmap] = []
 
 
 def say(
@@ -196,25 +193,12 @@ def be_core() -> None:
     worker.wait(5)
 
 
-def leak_as_libraries_do() -> None:
-    """Leave files in /dev/shm as PyTorch and OpenMP do: one that stays mapped, one that does not."""
-    tensor = Path(f"/dev/shm/torch_{os.getpid()}_1234567_0")
-    tensor.write_bytes(bytes(4096))
-    with tensor.open("r+b") as block:
-        HELD.append(mmap.mmap(block.fileno(), 0))
-    Path(f"/dev/shm/__KMP_REGISTERED_LIB_{os.getpid()}_{os.getuid()}").write_bytes(bytes(1024))
-    data = Path(f"/dev/shm/cache-of-{os.getpid()}")  # of no kind that anybody knows
-    data.write_bytes(bytes(4096))
-    with data.open("r+b") as block:
-        HELD.append(mmap.mmap(block.fileno(), 0))
-
-
 def leak() -> None:
     if "leak-shm" in SWITCHES:
         block = shared_memory.SharedMemory(create=True, size=4096)
         resource_tracker.unregister(block._name, "shared_memory")  # type: ignore[attr-defined]
     if "leak-library-shm" in SWITCHES:
-        leak_as_libraries_do()
+        fake_leaks.leak_as_libraries_do()
 
 
 def be_worker() -> None:

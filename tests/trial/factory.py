@@ -7,6 +7,20 @@ from typing import Any
 from tuner.store.rows import Origin, TrialRow
 from tuner.store.stages import Stage
 
+DEPLOYMENT: dict[str, Any] = {
+    "recipe": "cpu",
+    "model": "m",
+    "launch": "process",
+    "argv": [],
+    "env": {},
+    "served_name": "llm",
+    "files": {},
+    "secrets": {},
+    "image": None,
+    "version": None,
+}
+"""A deployment that sets nothing."""
+
 
 def trial(number: int, **fields: Any) -> TrialRow:
     """A trial with the fields that matter to the test."""

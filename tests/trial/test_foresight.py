@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes.world import World
 from tests.launch.test_preflight import sitecustomize
+from tests.trial.factory import DEPLOYMENT
 from tuner.errors import UserError
 from tuner.spec import load_space
 from tuner.spec.deployment import Deployment
@@ -70,20 +71,6 @@ def test_nothing_is_started_of_a_source_tree_that_shadows_the_engine(tmp_path: P
         (trial,) = ledger.trials(row.id)
         assert (trial.stage, trial.launched) == (Stage.PLANNED, False)
         assert ledger.study("fake").status == "failed"
-
-
-DEPLOYMENT: dict[str, Any] = {
-    "recipe": "cpu",
-    "model": "m",
-    "launch": "process",
-    "argv": [],
-    "env": {},
-    "served_name": "llm",
-    "files": {},
-    "secrets": {},
-    "image": None,
-    "version": None,
-}
 
 
 class Asker:

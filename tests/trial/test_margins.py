@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, cast
 import pytest
 
 from tests.memory.checkpoints import facts
+from tests.trial.factory import DEPLOYMENT
 from tuner.build import Engine, load_recipe
 from tuner.build.engine import Fingerprint
 from tuner.build.recipe import Container
@@ -46,20 +47,6 @@ def margins(devices: tuple[object, ...] = (), gpus: Literal["none", "all"] = "no
         device_env={},
     )
     return Margins(cast(Study, study))
-
-
-DEPLOYMENT: dict[str, Any] = {
-    "recipe": "cpu",
-    "model": "m",
-    "launch": "process",
-    "argv": [],
-    "env": {},
-    "served_name": "llm",
-    "files": {},
-    "secrets": {},
-    "image": None,
-    "version": None,
-}
 
 
 MINE = Deployment.from_json(DEPLOYMENT)
